@@ -11,7 +11,8 @@ use crate::{
     endpoint::WriteHead,
     event::ErrorCause,
     mem::Pd,
-    path::{EvCounts, PathConfig, PathSet, ReverseSet},
+    path::{Draw, EvCounts, PathConfig, PathSet, ReverseSet},
+    port::PortMask,
     ready::{Link, Links, List, Member},
     requester::{Requester, SendQueue},
     responder::{ReceiveQueue, Responder},
@@ -57,6 +58,20 @@ impl QpState {
     pub(crate) const fn sends(self) -> bool {
         matches!(self, Self::Rts)
     }
+}
+
+/// Words between the responder and the configuration of the paths, beside what was drawn.
+const GAP: usize = (28 - size_of::<Option<(DrawnFor, Draw)>>()) / size_of::<u32>();
+
+/// What EVs were drawn for: with the same again, they are as good as others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct DrawnFor {
+    pub(crate) profile: u32,
+    /// Every change of any profile makes another edition.
+    pub(crate) edition: u32,
+    pub(crate) ports: PortMask,
+    pub(crate) active: u16,
+    pub(crate) backup: u16,
 }
 
 /// A queue pair. Stale after its QP was destroyed, even if the slot is used again.
@@ -123,7 +138,9 @@ pub struct Qp {
     pub(crate) qpcc: Option<u32>,
     pub(crate) rsp: Responder,
     /// So that the configuration of the paths begins with a line of memory.
-    pub(crate) gap: [u32; 7],
+    pub(crate) gap: [u32; GAP],
+    /// The EVs in the tables of the slot, which the next QP may use as they are: all that can be used are in rotation.
+    pub(crate) drawn: Option<(DrawnFor, Draw)>,
     pub(crate) path_cfg: PathConfig,
     pub(crate) ev_profile: u32,
     /// Bad EVs of the profile that this QP has heard of.
@@ -178,7 +195,7 @@ impl Qp {
         send_held: false,
         recv_held: false,
         rsp: Responder::IDLE,
-        gap: [0; 7],
+        gap: [0; GAP],
         paths: PathSet::EMPTY,
         path_cfg: PathConfig::DEFAULT,
         reverse: ReverseSet::EMPTY,
@@ -189,6 +206,7 @@ impl Qp {
         rerouted: Instant::ZERO,
         written: false,
         bad_evs_heard: 0,
+        drawn: None,
     };
 
     /// Its EVs by state; none unless it sends.
@@ -253,6 +271,17 @@ impl Qp {
         self.links.fetch(memory);
     }
 
+    /// A new QP in this slot, which is as [`Qp::EMPTY`] or [`Qp::reset`] left it.
+    pub(crate) fn begin(&mut self, qpn: Qpn, init: &QpInit) {
+        self.qpn = qpn;
+        self.used = true;
+        self.pd = init.pd;
+        self.send_cq = init.send_cq;
+        self.recv_cq = init.recv_cq;
+        self.peer = Self::EMPTY.peer;
+        self.req.probes = Requester::IDLE.probes;
+    }
+
     /// Back to the state right after creation. The QP has left its controller; it may still be on lists of the endpoint,
     /// which clean themselves.
     pub(crate) fn reset(&mut self) {
@@ -266,6 +295,7 @@ impl Qp {
             send_cq: self.send_cq,
             recv_cq: self.recv_cq,
             links: self.links,
+            drawn: self.drawn,
             ..Self::EMPTY
         };
     }
@@ -376,7 +406,7 @@ crate::image::stored!(
         reverse, req, sq, share, paths, path_cfg, send_cq, recv_cq, rq, bad_evs_heard, cause, failed_status, failed_psn,
         silent_ns, has_peer, rerouted, links,
     }
-    rebuilt { expected: HeadImage::NONE, head: WriteHead::NONE, gap: [0; 7] }
+    rebuilt { expected: HeadImage::NONE, head: WriteHead::NONE, gap: [0; GAP], drawn: None }
 );
 
 #[cfg(test)]

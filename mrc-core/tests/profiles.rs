@@ -555,3 +555,69 @@ fn a_profile_may_hold_copies_of_an_ev() {
         assert_eq!(states(engine), ([good; 4], 4, 0));
     });
 }
+
+/// The slot of a QP keeps its EVs for the next QP in it, but not those of a profile that has changed meanwhile.
+//= DENY-001 test
+#[test]
+fn a_queue_pair_in_a_used_slot_has_no_ev_that_was_denied_meanwhile() {
+    alone(Route::Plain, |engine, peer| {
+        let entries: Vec<_> = (0..4).map(|ev| EvEntry::new(Ev(ev), PORT1)).collect();
+        let other: Vec<_> = (4..7).map(|ev| EvEntry::new(Ev(ev), PORT1)).collect();
+        let profiles = [entries, other].map(|entries| engine.create_ev_profile(&entries).unwrap());
+        let cq = engine.create_cq().unwrap();
+        let life = |engine: &mut Endpoint<'_>, profile| {
+            let qp = engine.create_qp(&QpInit { pd: Pd(0), send_cq: cq, recv_cq: cq }).unwrap();
+            let rtr = RtrAttr::software(peer, Qpn::new(9), Psn::new(0), profile);
+            engine.modify_to_init(qp).unwrap();
+            engine.modify_to_rtr(Instant::ZERO, qp, &rtr).unwrap();
+            engine.modify_to_rts(Instant::ZERO, qp, &RtsAttr::software(Psn::new(0))).unwrap();
+            let evs = engine.qp_info(qp).unwrap().evs;
+            engine.destroy_qp(qp).unwrap();
+            (qp.index(), evs.good, evs.denied, evs.active)
+        };
+        let [first, second] = profiles;
+        assert_eq!([first, first, second, first].map(|profile| life(engine, profile).1), [4, 4, 3, 4]);
+        let spec = EvSpec { value: bits(&2u32.to_be_bytes()), port: Some(PORT1) };
+        engine.set_ev_state(Instant::ZERO, first, &spec, EvState::Denied, true).unwrap();
+        assert_eq!(
+            [first, second, first].map(|profile| life(engine, profile)),
+            [(0, 3, 1, 3), (0, 3, 0, 3), (0, 3, 1, 3)]
+        );
+        engine.set_ev_state(Instant::ZERO, first, &spec, EvState::Good, true).unwrap();
+        assert_eq!(life(engine, first), (0, 4, 0, 4));
+    });
+}
+
+/// Where chance decides which EVs a QP has, it decides for each QP anew, whoever had the slot before.
+//= SET-001 test
+#[test]
+fn a_queue_pair_in_a_used_slot_draws_its_own_evs() {
+    alone(Route::Plain, |engine, peer| {
+        let entries: Vec<_> = (0..16).map(|ev| EvEntry::new(Ev(ev), PORT1)).collect();
+        let ev_profile = engine.create_ev_profile(&entries).unwrap();
+        let cq = engine.create_cq().unwrap();
+        let mut life = |active, backup| {
+            let qp = engine.create_qp(&QpInit { pd: Pd(0), send_cq: cq, recv_cq: cq }).unwrap();
+            let rtr = RtrAttr::software(peer, Qpn::new(9), Psn::new(0), ev_profile);
+            engine.modify_to_init(qp).unwrap();
+            engine.modify_to_rtr(Instant::ZERO, qp, &rtr).unwrap();
+            let mut rts = RtsAttr::software(Psn::new(0));
+            (rts.paths.active, rts.paths.backup) = (active, backup);
+            engine.modify_to_rts(Instant::ZERO, qp, &rts).unwrap();
+            let wr = SendWr { signaled: true, ..SendWr::default() };
+            (0..4).for_each(|_| engine.post_send(Instant::ZERO, qp, &wr).unwrap());
+            let mut out = [0; MAX_HEADER_LEN];
+            let mut next = || engine.poll_transmit(Instant::ZERO, PortMask::ALL, &mut out).unwrap().ev;
+            let evs = [(); 4].map(|()| next());
+            engine.destroy_qp(qp).unwrap();
+            evs
+        };
+        for (active, backup) in [(4, 0), (4, 12)] {
+            let mut lives: Vec<_> = (0..8).map(|_| life(active, backup)).collect();
+            lives.iter_mut().for_each(|evs| evs.sort());
+            lives.sort();
+            lives.dedup();
+            assert!(lives.len() >= 6, "{active} of 16: {lives:?}");
+        }
+    });
+}

@@ -11,7 +11,7 @@ use crate::{
     mem::{Access, MemRange, MrHandle, Pd},
     path::{Feedback, PathTelemetry},
     port::PortMask,
-    qp::{Qp, QpHandle, QpInfo, QpInit},
+    qp::{QpHandle, QpInfo, QpInit},
     time::Instant,
 };
 
@@ -181,7 +181,7 @@ impl Endpoint<'_> {
     /// # Errors
     /// No free slot, or an unknown completion queue.
     pub fn create_qp(&mut self, init: &QpInit) -> Result<QpHandle, TableError> {
-        let index = self.free_qps.find(self.qps, |qp| !qp.used).ok_or(TableError::Full("queue pair"))?;
+        let index = self.free_qps.find(self.qps).ok_or(TableError::Full("queue pair"))?;
         for cq in [init.send_cq, init.recv_cq] {
             self.cqs.slot(cq).ok_or(TableError::Unknown("completion queue"))?;
         }
@@ -200,16 +200,9 @@ impl Endpoint<'_> {
                 slot.users.inc();
             }
         }
+        self.free_qps.take(self.qps, index);
         let slot = self.qps.get_mut(index).ok_or(TableError::Full("queue pair"))?;
-        *slot = Qp {
-            qpn,
-            used: true,
-            pd: init.pd,
-            send_cq: init.send_cq,
-            recv_cq: init.recv_cq,
-            links: slot.links,
-            ..Qp::EMPTY
-        };
+        slot.begin(qpn, init);
         self.stats.states.enter(slot);
         Ok(QpHandle { index: index as u32, qpn })
     }
@@ -229,7 +222,7 @@ impl Endpoint<'_> {
         self.stats.states.leave(slot);
         slot.reset();
         slot.used = false;
-        self.free_qps.freed(index);
+        self.free_qps.freed(self.qps, index);
         for cq in cqs {
             if let Some(slot) = self.cqs.slot(cq) {
                 slot.users = slot.users.saturating_sub(1);
@@ -263,7 +256,7 @@ impl Endpoint<'_> {
         if let Some(index) = slot.ev_profile
             && let Some(entries) = profile(self.ev_entries, self.ev_profiles, &self.limits, index)
         {
-            slot.op_paths.start(entries, &mut self.rng);
+            slot.op_paths.start(entries, self.cfg.port_mask(), &mut self.rng);
         }
         if !slot.is_used() {
             slot.update.rounds = 0;

@@ -64,6 +64,10 @@ impl Upcoming {
         Self { step, plane: 0, offset: None }
     }
 
+    fn packet(opcode: u8, qp: u32) -> Self {
+        Self::at(if opcode < FIRST_ANSWER { Step::Responder(qp) } else { Step::Requester(qp) })
+    }
+
     /// The next [`Endpoint::post_send`] to this QP.
     pub const fn post(qp: QpHandle) -> Self {
         Self::at(Step::Sending(qp.index))
@@ -143,10 +147,12 @@ impl Endpoint<'_> {
 
     /// An [`Endpoint::handle_packet`] of a frame with this head.
     pub fn upcoming_packet(&self, head: &[u8]) -> Upcoming {
-        read(head).map_or(Upcoming::NONE, |(opcode, qpn)| {
-            let qp = self.slot_of(qpn);
-            Upcoming::at(if opcode < FIRST_ANSWER { Step::Responder(qp) } else { Step::Requester(qp) })
-        })
+        read(head).map_or(Upcoming::NONE, |(opcode, qpn)| Upcoming::packet(opcode, self.slot_of(qpn)))
+    }
+
+    /// The same where the head will be given the number of this queue pair before the engine gets it.
+    pub fn upcoming_packet_to(&self, qp: QpHandle, head: &[u8]) -> Upcoming {
+        read(head).map_or(Upcoming::NONE, |(opcode, _)| Upcoming::packet(opcode, qp.index))
     }
 
     /// The next [`Endpoint::poll_transmit`] with room at this port.

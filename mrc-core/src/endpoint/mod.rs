@@ -10,6 +10,7 @@ mod congestion;
 mod control;
 mod fetch;
 mod frames;
+mod free_qps;
 mod live_update;
 mod op_frames;
 mod op_table;
@@ -51,6 +52,7 @@ use mrc_wire::{PortNum, Psn};
 
 use self::{
     below::{Below, Entries},
+    free_qps::FreeQps,
     op_table::Ops,
     peers::{FirstFree, Masks, PeerIndex},
     walk::Walk,
@@ -142,13 +144,15 @@ pub struct Endpoint<'s> {
     arrives_at: [Option<[u8; 16]>; MAX_PORTS],
     /// What peers say of their ports, all together.
     masks: Masks,
-    free_qps: FirstFree,
+    free_qps: FreeQps,
     free_peers: FirstFree,
     free_qpccs: FirstFree,
     ops: Ops,
     walk: Walk,
     ev_entries: &'s mut [EvEntry],
     ev_profiles: &'s mut [EvProfileSlot],
+    /// Changes of EV profiles so far, modulo 2^32.
+    ev_edition: u32,
     cc_profiles: &'s mut [CcProfile],
     qpccs: &'s mut [Qpcc],
     events: Events<'s>,
@@ -231,12 +235,13 @@ impl<'s> Endpoint<'s> {
             planes: s.planes,
             routes: s.routes,
             masks: Masks::new(),
-            free_qps: FirstFree::default(),
+            free_qps: FreeQps::NONE,
             free_peers: FirstFree::default(),
             free_qpccs: FirstFree::default(),
             walk: Walk::new(),
             ev_entries: s.ev_entries,
             ev_profiles: s.ev_profiles,
+            ev_edition: 0,
             cc_profiles: s.cc_profiles,
             qpccs: s.qpccs,
             events: Events::new(s.events, mask),

@@ -55,6 +55,9 @@ impl Masks {
 pub(super) struct FirstFree(usize);
 
 impl FirstFree {
+    /// Every slot is free.
+    pub(super) const NONE: Self = Self(0);
+
     /// The first slot that is free.
     pub(super) fn find<T>(&mut self, slots: &[T], is_free: impl Fn(&T) -> bool) -> Option<usize> {
         let behind = slots.get(self.0..).unwrap_or_default();

@@ -10,7 +10,7 @@ use crate::{
     mem::Access,
     num::Counter,
     path::PathError,
-    qp::{QpHandle, QpState},
+    qp::{DrawnFor, QpHandle, QpState},
     requester::{Requester, TxWord},
     responder::{Placing, Responder, RxWord},
     time::Instant,
@@ -69,6 +69,7 @@ impl Endpoint<'_> {
         if usize::from(attr.max_wimm_dest) > self.limits.wimm {
             return Err(ModifyError::Range("max_wimm_dest"));
         }
+        let ports = self.cfg.port_mask();
         let peer = self.peers.get_mut(attr.peer.index()).filter(|peer| peer.is(attr.peer));
         let peer = peer.ok_or(ModifyError::Missing("peer"))?;
         //= PROF-006
@@ -91,7 +92,7 @@ impl Endpoint<'_> {
         let first = peer.users == 1;
         if peer.ev_profile.is_none() {
             peer.ev_profile = Some(attr.ev_profile.slot());
-            peer.op_paths.start(entries, &mut self.rng);
+            peer.op_paths.start(entries, ports, &mut self.rng);
         }
         slot.dest_qp = attr.dest_qp;
         slot.path_mtu = u32::from(attr.path_mtu);
@@ -101,7 +102,7 @@ impl Endpoint<'_> {
         slot.rsp.placing = Placing::start(attr.rq_psn.sub(1), self.cfg.placement == PlacementMode::Reported);
         self.lives = next_life(self.lives);
         slot.life = self.lives;
-        slot.reverse.start(entries, &mut self.rng);
+        slot.reverse.start(entries, ports, &mut self.rng);
         if let Some(words) = part(self.rx_words, index, self.limits.words()) {
             words.fill(RxWord::EMPTY);
         }
@@ -145,12 +146,30 @@ impl Endpoint<'_> {
         }
         // A probe per ten round trips at most (`paths.md` 10).
         slot.path_cfg.probe_interval_ns = attr.paths.probe_interval_ns.max(attr.base_rtt_ns.saturating_mul(10));
-        slot.paths.start(slots, order, entries, &slot.path_cfg, attr.selector, reachable, &mut self.rng).map_err(
-            |error| match error {
-                PathError::Knob(text) => ModifyError::Range(text),
-                _ => ModifyError::NoUsableEv,
-            },
-        )?;
+        let drawn_for = DrawnFor {
+            profile: slot.ev_profile,
+            edition: self.ev_edition,
+            ports: reachable,
+            active: attr.paths.active,
+            backup: attr.paths.backup,
+        };
+        let before = slot.drawn.take().filter(|(of, _)| *of == drawn_for);
+        let again = before.and_then(|(_, drawn)| slot.paths.start_again(drawn, slots, &slot.path_cfg, attr.selector));
+        let (started, drawn) = match again {
+            Some(started) => (started, before),
+            None => {
+                let rng = &mut self.rng;
+                let started = slot.paths.start(slots, order, entries, &slot.path_cfg, attr.selector, reachable, rng);
+                // Where chance has left an EV out, or in reserve, the next QP draws for itself.
+                let all = entries.iter().filter(|entry| entry.is_usable(reachable)).count() == slot.paths.active_len();
+                (started, slot.paths.draw_of().filter(|_| all).map(|drawn| (drawn_for, drawn)))
+            }
+        };
+        started.map_err(|error| match error {
+            PathError::Knob(text) => ModifyError::Range(text),
+            _ => ModifyError::NoUsableEv,
+        })?;
+        slot.drawn = drawn;
         slot.paths.set_usable_ports(ports);
         let last_life = slot.req.probes;
         slot.req = Requester::start(now, attr, slot.path_mtu, &self.cfg);

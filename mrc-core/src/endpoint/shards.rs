@@ -256,7 +256,7 @@ impl Endpoint<'_> {
         slot.used_by |= 1u64.wrapping_shl(by.into());
         if slot.ev_profile.is_none() {
             slot.ev_profile = Some(index);
-            slot.op_paths.start(entries, &mut self.rng);
+            slot.op_paths.start(entries, self.cfg.port_mask(), &mut self.rng);
         }
         let masked = slot.announced != PortMask::ALL;
         if slot.shards_profile.is_none() {

@@ -39,7 +39,7 @@ impl EvEntry {
     }
 
     /// Whether a QP may draw this entry.
-    pub(super) fn is_usable(&self, ports: PortMask) -> bool {
+    pub(crate) fn is_usable(&self, ports: PortMask) -> bool {
         //= SET-005, DENY-001
         self.populated && !self.denied && ports.contains(self.port) && (self.port.plane() as usize) < MAX_PLANES
     }

@@ -77,11 +77,10 @@ impl ReverseSet {
     }
 
     /// Starts, or starts again, with a random EV of the responder's own profile on each plane it covers, and at a random
-    /// plane so that QPs started together do not move in step.
-    pub fn start(&mut self, entries: &[EvEntry], rng: &mut Rng) {
+    /// plane so that QPs started together do not move in step. No entry has a port that is not one of `ports`.
+    pub fn start(&mut self, entries: &[EvEntry], ports: PortMask, rng: &mut Rng) {
         *self = Self::EMPTY;
-        let usable = |entry: &&EvEntry| entry.is_usable(PortMask::NONE.with(entry.port));
-        let covered = entries.iter().filter(usable).fold(PortMask::NONE, |ports, entry| ports.with(entry.port));
+        let covered = covered(entries, ports);
         for (plane, reverse) in (0u8..).zip(&mut self.planes) {
             let port = PortNum::from_plane(plane);
             if !covered.contains(port) {
@@ -285,6 +284,20 @@ impl Default for ReverseSet {
     }
 }
 
+/// The ports of the usable entries: most profiles begin with one entry for each of `ports`, and nobody looks at the others.
+fn covered(entries: &[EvEntry], ports: PortMask) -> PortMask {
+    let mut covered = PortMask::NONE;
+    for entry in entries {
+        if covered == ports {
+            break;
+        }
+        if entry.is_usable(PortMask::NONE.with(entry.port)) {
+            covered = covered.with(entry.port);
+        }
+    }
+    covered
+}
+
 /// The number of planes is a power of two.
 const PLANES_MASK: u8 = {
     assert!(MAX_PLANES.is_power_of_two() && MAX_PLANES <= 128);
@@ -347,7 +360,7 @@ mod tests {
         let mut entries = vec![EvEntry::EMPTY; 64];
         auto_profile(&mut entries, 4, 16, seed).unwrap();
         let (mut set, mut rng) = (ReverseSet::new(), Rng::new(seed));
-        set.start(&entries, &mut rng);
+        set.start(&entries, PortMask::ALL, &mut rng);
         (entries, set, rng)
     }
 
@@ -427,7 +440,7 @@ mod tests {
         for entry in entries.iter_mut().filter(|e| e.port.plane() == 2) {
             entry.denied = true;
         }
-        set.start(&entries, &mut rng);
+        set.start(&entries, PortMask::ALL, &mut rng);
         for _ in 0..32 {
             assert_ne!(set.pick(PortMask::ALL).unwrap().port.plane(), 2);
         }

@@ -7,7 +7,7 @@ use super::{
     Transition,
     fixed::{Oblivious, Pinned},
     policy::Policy,
-    rotation::Rotation,
+    rotation::{Drawn, Rotation},
     spray::Spray,
     state::Order,
 };
@@ -27,6 +27,10 @@ pub struct PathSet {
     pub(super) rotation: Rotation,
     policy: Policy,
 }
+
+/// EVs that the tables of a QP hold.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Draw(Drawn);
 
 impl PathSet {
     /// A set without EVs, which selects nothing until [`start`](Self::start).
@@ -112,6 +116,33 @@ impl PathSet {
             return self.rotation.start_pinned(slots, order, entries, index, ports);
         }
         self.rotation.start(slots, order, entries, cfg, ports, rng)?;
+        self.begin(slots, first)
+    }
+
+    /// As [`start`](Self::start) with the EVs that the last QP with these tables drew, if they would do: `drawn` is what
+    /// [`draw_of`](Self::draw_of) said of them, for the same entries, configuration and ports.
+    pub(crate) fn start_again(
+        &mut self,
+        drawn: Draw,
+        slots: &mut [EvSlot],
+        cfg: &PathConfig,
+        selector: Selector,
+    ) -> Option<Result<(), PathError>> {
+        if selector.check().is_err() || matches!(selector, Selector::Pinned(_)) {
+            return None;
+        }
+        let first;
+        (self.policy, first) = Policy::new(selector);
+        self.rotation.start_again(drawn.0, slots, cfg).then(|| self.begin(slots, first))
+    }
+
+    /// What the EVs are that [`start`](Self::start) drew, for [`start_again`](Self::start_again).
+    pub(crate) fn draw_of(&self) -> Option<Draw> {
+        if matches!(self.policy, Policy::Pinned(_)) { None } else { self.rotation.drawn().map(Draw) }
+    }
+
+    /// A policy that keeps to one path begins with the one that it was given.
+    fn begin(&mut self, slots: &[EvSlot], first: EvIndex) -> Result<(), PathError> {
         //= HOP-015, FLB-006
         if first == EvIndex::NONE {
             return Ok(());

@@ -158,6 +158,12 @@ impl EvSlot {
         }
     }
 
+    /// As when it was drawn: GOOD, in the rotation or not as it is, and nothing is known of it.
+    pub(super) fn renew(&mut self) {
+        self.place &= PLANE | ACTIVE;
+        (self.later, self.probe_ok) = (Self::EMPTY.later, Self::EMPTY.probe_ok);
+    }
+
     pub(super) fn set_probing(&mut self, on: bool) {
         self.place = if on { self.place | PROBING } else { self.place & !PROBING };
     }

@@ -104,6 +104,11 @@ impl Telemetry {
         }
     }
 
+    /// The queue pair ends.
+    pub(super) fn forget(&mut self, qp: QpHandle) {
+        self.told.retain(|&(qpn, _), _| qpn != qp.qpn().value());
+    }
+
     /// What came back last from a path.
     pub(super) fn of(&self, qp: QpHandle, ev: Ev) -> Option<&Report> {
         self.told.get(&(qp.qpn().value(), ev.0))

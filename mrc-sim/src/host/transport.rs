@@ -34,7 +34,8 @@ pub struct TransportCounters {
     pub path_probes: u64,
     /// Data packets that left on another path than the one before, of queue pairs that keep to one path.
     pub path_switches: u64,
-    /// Messages that wait behind another one although they should have a connection of their own: all of their pair were taken.
+    /// Messages that waited although they should have a connection of their own: all were taken. With them, packets that found
+    /// none at their receiver.
     pub crowded: u64,
 }
 

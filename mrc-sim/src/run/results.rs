@@ -495,8 +495,8 @@ pub struct Results {
     /// Changes of path of queue pairs that keep to one path.
     #[serde(default)]
     pub path_switches: u64,
-    /// With `connections = "per-message"`: messages that waited behind another one, because all connections of their pair were
-    /// taken (`transport.expected_slowdown`).
+    /// With `connections = "per-message"`: messages that waited because all connections of their pair, or all queue pairs of
+    /// their host, were taken, and packets that found no queue pair at their receiver (`transport.expected_slowdown`).
     #[serde(default)]
     pub crowded_messages: u64,
     /// What it cost beside the payload.
@@ -519,8 +519,8 @@ impl Results {
     /// What to tell a reader who asked for a connection for each message, where there were too few.
     pub fn crowded(&self) -> Option<String> {
         let count = self.crowded_messages;
-        let text = "waited behind another one: give a greater transport.expected_slowdown for more connections";
-        (count > 0).then(|| format!("{count} messages {text}"))
+        let text = "times all connections were taken: give a greater transport.expected_slowdown for more of them";
+        (count > 0).then(|| format!("{count} {text}"))
     }
 }
 

@@ -11,8 +11,8 @@ use super::topology::TelemetryKey;
 use super::traffic::Extent;
 use super::{Problem, Scenario, TransportKind, faults, mrc, queue, roce, rtt, topology, traffic};
 use crate::fabric::{Fault, LinkId, LinkSpec, Partition, PathNames, ReceiveSpec, Topology};
-use crate::host::{Ideal, MrcSettings, RoceSettings, TransportInfo, WireBytes};
-use crate::workload::{Message, Pair, Plan};
+use crate::host::{Ideal, MrcSettings, MrcTransport, RoceSettings, TransportInfo, WireBytes};
+use crate::workload::{Connections, Message, Pair, Plan};
 
 /// A scenario ready to run.
 #[derive(Clone, Debug)]
@@ -132,25 +132,49 @@ fn records_for(packets: u64) -> usize {
     (packets * 8 / 7 + 1).next_power_of_two().clamp(8, 1 << 16) as usize
 }
 
-/// The pairs of hosts that talk, with their connections.
+/// `expected_slowdown` of MRC hosts, whose messages share their queue pairs, and of others, where a pair of hosts has its own.
+const SLOWDOWN_OF_HOST: f64 = 8.0;
+const SLOWDOWN_OF_PAIR: f64 = 30.0;
+
+/// The pairs of hosts that talk, with their connections. MRC hosts whose messages have their own learn how many they need.
 fn connections(
     scenario: &Scenario,
-    topology: &Topology,
-    links: &[(LinkId, LinkSpec)],
+    (topology, links): (&Topology, &[(LinkId, LinkSpec)]),
     plan: &Plan,
+    transports: &mut [Spoken],
 ) -> Result<Vec<Pair>, Problem> {
-    let slowdown = scenario.transport.expected_slowdown;
-    if !(slowdown >= 1.0 && slowdown.is_finite()) {
+    let expected = scenario.transport.expected_slowdown;
+    if let Some(slowdown) = expected.filter(|&slowdown| !(slowdown >= 1.0 && slowdown.is_finite())) {
         let message = format_args!("{slowdown}: nothing is faster than 1; allowed are finite numbers from there on");
         return Err(Problem::new("transport.expected_slowdown", message));
     }
     let ideal = Ideal::new(topology, links);
     // Those of MRC: others differ by a few percent, and the slowdown is a guess.
     let sizes = WireBytes { packet: 4096 + 142, payload: 4096, acknowledgement: 154 };
-    let longest_ns = |message: &Message| {
+    let longest_ns = |message: &Message, slowdown: f64| {
         (slowdown * ideal.ns((message.src, message.dst), message.bytes, &sizes)).min(LATEST_NS as f64) as u64
     };
-    Ok(plan.connections(scenario.transport.connections.0, &longest_ns))
+    let shared = scenario.transport.connections.0;
+    let mrc = transports.iter_mut().filter_map(|spoken| match &mut spoken.settings {
+        TransportSettings::Mrc(mrc) if shared == Connections::PerMessage => Some(mrc),
+        _ => None,
+    });
+    let slowdown = expected.unwrap_or(SLOWDOWN_OF_HOST);
+    let mut pooled = 0;
+    for settings in mrc {
+        let most = MrcTransport::most_own(settings.qps);
+        if plan.messages.len() > most as usize {
+            let messages = plan.messages.len();
+            let message = format_args!("per-message: {messages} messages; MRC hosts tell at most {most} apart");
+            return Err(Problem::new("transport.connections", message));
+        }
+        let lingers_ns = settings.base_rtt_ns + settings.target_delay_ns;
+        settings.open = plan.most_open_at(topology.hosts(), &|message| longest_ns(message, slowdown), lingers_ns);
+        pooled += 1;
+    }
+    let of_pairs = if pooled == transports.len() { Connections::PerPair } else { shared };
+    let slowdown = expected.unwrap_or(SLOWDOWN_OF_PAIR);
+    Ok(plan.connections(of_pairs, &|message| longest_ns(message, slowdown)))
 }
 
 impl Built {
@@ -194,10 +218,11 @@ impl Built {
         for spoken in &mut transports {
             if let TransportSettings::Mrc(mrc) = &mut spoken.settings {
                 mrc.send_queue = mrc.send_queue.min(queued as usize);
-                mrc.tx_packets = records_for(plan.most_packets(mrc.mtu.into(), mrc.qps));
+                mrc.tx_packets =
+                    records_for(plan.most_packets(scenario.transport.connections.0, mrc.mtu.into(), mrc.qps));
             }
         }
-        let pairs = connections(&scenario, &topology, &links, &plan)?;
+        let pairs = connections(&scenario, (&topology, &links), &plan, &mut transports)?;
         let stall_ns = match scenario.stall_us {
             Some(us) => nanos("stall_us", us)?,
             None => {
@@ -267,7 +292,7 @@ impl Built {
             let ends = |per: u32| pairs.iter().map(|pair| 2 * u64::from(pair.connections * per)).sum::<u64>();
             match &spoken.settings {
                 TransportSettings::Mrc(mrc) => {
-                    qps += ends(mrc.qps);
+                    qps += mrc.ends(&self.topology, &pairs);
                     hosts += mrc.bytes(&self.topology, &pairs);
                 }
                 TransportSettings::Roce(roce) => {

@@ -22,7 +22,7 @@ const WORDS: [(&str, Connections, &str); 2] = [
     (
         "per-message",
         Connections::PerMessage,
-        "A message takes a connection that is idle: no other one is before it. A pair has as many as its messages need, see `expected_slowdown`; at most 1024.",
+        "Each message has its own. MRC: a new one, whose memory serves another message when it is done. RoCE: one of its pair that is idle; a pair has as many as its messages need, at most 1024. See `expected_slowdown`.",
     ),
 ];
 

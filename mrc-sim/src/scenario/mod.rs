@@ -230,36 +230,25 @@ impl Default for QueueKeys {
 }
 
 /// `[transport]`.
-#[derive(Clone, PartialEq, Debug, Deserialize, JsonSchema, Serialize)]
+#[derive(Clone, PartialEq, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub struct TransportKeys {
     /// What the hosts speak.
     pub kind: TransportKind,
     /// Connections between two hosts.
     pub connections: ConnectionsKey,
-    /// With `per-message`: a pair has connections enough if no message takes more than so many times its time on an idle fabric.
-    /// One that finds all of them taken waits behind another; results count those. Pairs with at most 8 messages one way have
-    /// one for each.
-    pub expected_slowdown: f64,
+    /// With `per-message`: there are connections enough if no message takes more than so many times its time on an idle fabric.
+    /// MRC: a host has as many queue pairs as it then needs, over all its messages; 8 by default, and at least 64 each way. A
+    /// message that finds all of them taken waits, a packet that finds none at its receiver is dropped. RoCE: a pair of hosts
+    /// has as many connections; 30 by default, and at least 8 each way. A message that finds all of them taken waits behind
+    /// another. Results count what found none. Nobody has more than its messages need.
+    pub expected_slowdown: Option<f64>,
     /// `[transport.mrc]`.
     pub mrc: MrcKeys,
     /// `[transport.roce]`.
     pub roce: RoceKeys,
     /// Parameters of a transport of another kind, by name.
     pub params: BTreeMap<String, f64>,
-}
-
-impl Default for TransportKeys {
-    fn default() -> Self {
-        Self {
-            kind: TransportKind::default(),
-            connections: ConnectionsKey::default(),
-            expected_slowdown: 30.0,
-            mrc: MrcKeys::default(),
-            roce: RoceKeys::default(),
-            params: BTreeMap::new(),
-        }
-    }
 }
 
 /// Kinds of workloads.

@@ -492,6 +492,7 @@ pub(super) fn build(scenario: &Scenario, topology: &Topology, base_rtt_ns: u64) 
         },
         qps: keys.qps,
         connections: scenario.transport.connections.0,
+        open: Vec::new(),
         mtu: keys.mtu,
         mpr: (packets / 128) as u8,
         paths: paths(scenario)?,

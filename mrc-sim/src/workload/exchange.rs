@@ -25,17 +25,18 @@ pub struct Failure {
 
 /// No time yet.
 const NEVER: u64 = u64::MAX;
+/// See [`Sending`].
+const FAILED: u32 = u32::MAX;
 /// Failures whose text is kept; all are counted.
 const KEPT_FAILURES: usize = 32;
 
 /// What its sender knows of a message so far. Times in virtual nanoseconds, `u64::MAX` for what has not happened.
 #[derive(Clone, Copy, Debug)]
 struct Sending {
-    /// Messages it still waits for.
+    /// Messages it still waits for; [`FAILED`] when it was given up, which happens to no message that waits.
     waits: u32,
     /// Bytes not acknowledged yet.
     unacked: u32,
-    failed: bool,
     started: u64,
     completed: u64,
 }
@@ -52,7 +53,7 @@ struct Receiving {
 
 impl Sending {
     fn new(message: &Message) -> Self {
-        Self { waits: 0, unacked: message.bytes, failed: false, started: NEVER, completed: NEVER }
+        Self { waits: 0, unacked: message.bytes, started: NEVER, completed: NEVER }
     }
 }
 
@@ -189,8 +190,15 @@ impl Exchange {
                     exchange.sending_mut(edge.then).waits += 1;
                 }
             }
-            for id in 0..exchange.messages.len() as u32 {
-                if sends(&exchange, id) && exchange.sending(id).waits == 0 {
+            let begins = |exchange: &Self, id: MessageId| sends(exchange, id) && exchange.sending(id).waits == 0;
+            let ids = 0..exchange.messages.len() as u32;
+            let mut first = vec![0; exchange.released.len()];
+            for id in ids.clone().filter(|&id| begins(&exchange, id)) {
+                first[(exchange.message(id).src - exchange.hosts.start) as usize] += 1;
+            }
+            exchange.released.iter_mut().zip(first).for_each(|(released, first)| released.reserve_exact(first));
+            for id in ids {
+                if begins(&exchange, id) {
                     exchange.release(0, id);
                 }
             }
@@ -365,10 +373,10 @@ impl Exchange {
     /// The transport gave the message up: what waits for it will never start.
     pub fn on_failed(&mut self, now: Instant, id: MessageId, why: impl FnOnce() -> String) {
         let state = self.sending_mut(id);
-        if state.failed || state.completed != NEVER {
+        if state.waits == FAILED || state.completed != NEVER {
             return;
         }
-        state.failed = true;
+        state.waits = FAILED;
         self.tally.failed += 1;
         self.last_failure_ns = self.last_failure_ns.max(now.as_nanos());
         self.tally.under_way = self.tally.under_way.saturating_sub(1);
@@ -449,7 +457,7 @@ impl Exchange {
 
     /// Whether a message was given up.
     pub fn has_failed(&self, id: MessageId) -> bool {
-        self.sending(id).failed
+        self.sending(id).waits == FAILED
     }
 
     /// Bytes of a message that its sender does not know to have arrived.
@@ -468,7 +476,11 @@ impl Exchange {
         let at = now + message.delay_ns;
         self.sending_mut(id).started = at;
         self.released[(message.src - self.hosts.start) as usize].push(Reverse((at, id)));
-        self.wakes.push((message.src, Instant::from_nanos(at)));
+        // Messages that a host begins in the same instant follow each other: one wake is enough for them.
+        let wake = (message.src, Instant::from_nanos(at));
+        if self.wakes.last() != Some(&wake) {
+            self.wakes.push(wake);
+        }
     }
 
     fn follow(&mut self, now: Instant, id: MessageId, acked: bool) {

@@ -1,9 +1,11 @@
-//! How many messages of a pair can be open at once: what decides how many connections a run makes before it begins.
+//! How many messages of a pair, or of a host, can be open at once: what decides how many connections a run has room for.
 
 use super::plan::{Message, Plan};
 
 /// A pair with no more messages than this has a connection for each; nobody needs to reckon.
 const FEW: usize = 8;
+/// The same of a host: so few that chance may open many times what a host has on average.
+const FEW_OF_HOST: usize = 64;
 
 impl Plan {
     /// Most messages from `a` to `b`, or back, that can be open at the same time if none takes longer than `longest_ns` says,
@@ -19,10 +21,36 @@ impl Plan {
         ways.sort_unstable();
         let pair = |pair: &[(u32, u32, bool, u64, u64)]| {
             let ways = pair.chunk_by(|x, y| x.2 == y.2);
-            let most = ways.map(|way| overlap(way.iter().map(|&(.., from, to)| (from, to)))).max();
+            let most = ways.map(|way| overlap(way.iter().map(|&(.., from, to)| (from, to)), FEW)).max();
             (pair[0].0, pair[0].1, most.unwrap_or(0) as u32)
         };
         ways.chunk_by(|x, y| (x.0, x.1) == (y.0, y.1)).map(pair).collect()
+    }
+
+    /// Most messages that each of `hosts` sends, and that it receives, at the same time if none takes longer than `longest_ns`
+    /// says. A received one counts `lingers_ns` longer.
+    pub(crate) fn most_open_at(
+        &self,
+        hosts: u32,
+        longest_ns: &dyn Fn(&Message) -> u64,
+        lingers_ns: u64,
+    ) -> Vec<[u32; 2]> {
+        let mut most = vec![[0; 2]; hosts as usize];
+        let spans = self.spans(longest_ns);
+        let moving = || self.messages.iter().zip(&spans).filter(|(message, _)| !message.is_compute());
+        for (way, lingers_ns) in [0, lingers_ns].into_iter().enumerate() {
+            let host = |message: &Message| if way == 0 { message.src } else { message.dst };
+            let mut open: Vec<_> =
+                moving().map(|(message, &(from, to))| (host(message), from, to.saturating_add(lingers_ns))).collect();
+            open.sort_unstable();
+            for of_host in open.chunk_by(|x, y| x.0 == y.0) {
+                let count = overlap(of_host.iter().map(|&(_, from, to)| (from, to)), FEW_OF_HOST);
+                if let Some(most) = most.get_mut(of_host[0].0 as usize) {
+                    most[way] = count as u32;
+                }
+            }
+        }
+        most
     }
 
     /// Of each message its earliest start and its latest end, in nanoseconds, if each takes up to `longest_ns`.
@@ -45,16 +73,16 @@ impl Plan {
     }
 }
 
-/// Most of these spans that have an instant in common; where there are few, all.
-fn overlap(spans: impl ExactSizeIterator<Item = (u64, u64)> + Clone) -> usize {
-    if spans.len() <= FEW {
+/// Most of these spans that have an instant in common; where there are `few`, all.
+fn overlap(spans: impl ExactSizeIterator<Item = (u64, u64)> + Clone, few: usize) -> usize {
+    if spans.len() <= few {
         return spans.len();
     }
     let begins = spans.clone().map(|(from, _)| (from, false));
     let mut turns: Vec<_> = begins.chain(spans.map(|(_, to)| (to, true))).collect();
     // Who begins when another one ends is open beside it.
     turns.sort_unstable();
-    let (mut open, mut most) = (0, FEW);
+    let (mut open, mut most) = (0, few);
     for (_, ends) in turns {
         if ends {
             open -= 1;
@@ -85,6 +113,17 @@ mod tests {
         assert_eq!(most(&plan, 100), [(0, 1, 11)], "one begins as another one ends");
         assert_eq!(most(&plan, 1), [(0, 1, FEW as u32)]);
         assert_eq!(most(&plan, u64::MAX / 1000), [(0, 1, 100)]);
+    }
+
+    #[test]
+    fn a_host_counts_what_it_sends_to_all_and_what_lingers_there() {
+        let messages = (0..300).map(|nth| Message { dst: 1 + nth as u32 % 3, ..at(nth) }).collect();
+        let plan = Plan { messages, ..Plan::default() };
+        let most = |longest_us: u64, lingers_us: u64| plan.most_open_at(5, &|_| longest_us * 1000, lingers_us * 1000);
+        assert_eq!(most(99, 0), [[100, 0], [0, 64], [0, 64], [0, 64], [0, 0]], "at least 64 of a hundred");
+        assert_eq!(most(149, 149), [[150, 0], [0, 100], [0, 100], [0, 100], [0, 0]]);
+        assert_eq!(most(209, 0), [[210, 0], [0, 70], [0, 70], [0, 70], [0, 0]]);
+        assert_eq!(most(209, 30), [[210, 0], [0, 80], [0, 80], [0, 80], [0, 0]]);
     }
 
     #[test]

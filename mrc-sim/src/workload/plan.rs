@@ -256,10 +256,13 @@ impl Plan {
         }
     }
 
-    /// Packets of `mtu` bytes that one host ever sends to another, at most: no queue pair has more in flight.
-    pub fn most_packets(&self, mtu: u32, qps: u32) -> u64 {
+    /// Packets of `mtu` bytes that one host ever sends to another over a connection, at most: no queue pair has more in flight.
+    pub fn most_packets(&self, connections: Connections, mtu: u32, qps: u32) -> u64 {
         // Each queue pair of a connection has a piece of whole packets.
         let packets = |bytes: u32| u64::from(bytes.div_ceil(mtu.max(1)).div_ceil(qps.max(1)));
+        if connections == Connections::PerMessage {
+            return self.messages.iter().map(|message| packets(message.bytes)).max().unwrap_or(0);
+        }
         let sent = self.messages.iter().filter(|m| !m.is_compute()).map(|m| ((m.src, m.dst), packets(m.bytes)));
         let mut ways: Vec<_> = sent.collect();
         ways.sort_unstable();
@@ -373,6 +376,8 @@ mod tests {
         assert_eq!(plan.most_queued(Connections::Count(7)), 2);
         assert_eq!(plan.most_queued(Connections::PerMessage), 1);
         assert_eq!(Plan::default().most_queued(Connections::PerPair), 0);
+        let packets = |connections| plan.most_packets(connections, 1, 1);
+        assert_eq!((packets(Connections::PerPair), packets(Connections::PerMessage)), (2, 1));
     }
 
     #[test]

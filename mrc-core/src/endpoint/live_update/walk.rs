@@ -243,6 +243,7 @@ impl Endpoint<'_> {
             arrives_at: _,
             masks: _,
             free_qps: _,
+            ev_edition: _,
             free_peers: _,
             free_qpccs: _,
             peer_index,

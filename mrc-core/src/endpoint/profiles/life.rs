@@ -40,6 +40,7 @@ impl Endpoint<'_> {
     /// # Errors
     /// No free slot.
     pub fn open_ev_profile(&mut self, id: u64) -> Result<EvProfileHandle, TableError> {
+        self.ev_edition = self.ev_edition.wrapping_add(1);
         let free = self.ev_profiles.iter().position(|slot| !slot.used).ok_or(TableError::Full("EV profile"))?;
         let slot = self.ev_profiles.get_mut(free).ok_or(TableError::Full("EV profile"))?;
         *slot = EvProfileSlot { used: true, generation: slot.generation, ..EvProfileSlot::EMPTY };
@@ -58,6 +59,7 @@ impl Endpoint<'_> {
         profile: EvProfileHandle,
         config: &EvProfileConfig<'_>,
     ) -> Result<(), ProfileError> {
+        self.ev_edition = self.ev_edition.wrapping_add(1);
         let (ports, room) = (self.cfg.port_mask(), self.limits.profile_evs);
         let slot = self.profile_slot(profile)?;
         if slot.info.state == ProfileState::Online {

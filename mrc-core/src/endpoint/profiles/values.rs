@@ -26,6 +26,7 @@ impl Endpoint<'_> {
         state: EvState,
         all: bool,
     ) -> Result<(), ProfileError> {
+        self.ev_edition = self.ev_edition.wrapping_add(1);
         let ports = self.cfg.port_mask();
         let slot = *self.profile_slot(profile)?;
         if slot.info.mode != EvMode::Explicit || slot.raw {
@@ -64,6 +65,7 @@ impl Endpoint<'_> {
         state: EvState,
         all: bool,
     ) -> Result<(), ProfileError> {
+        self.ev_edition = self.ev_edition.wrapping_add(1);
         let denied = denied(state)?;
         let slot = *self.profile_slot(profile)?;
         if !self.walk.takes_command() {

@@ -11,7 +11,7 @@ impl MrcTransport<'_> {
         let (engine, message) = match soon {
             Soon::Packet(packet) => {
                 let received = (packet.payload.len > 0).then_some(MessageAhead::Received(packet.payload.region));
-                (self.endpoint.upcoming_packet(packet.header()), received)
+                (self.upcoming_packet(packet.header()), received)
             }
             Soon::Transmit(port) => (self.endpoint.upcoming_transmit(port), None),
             Soon::Timer => (self.endpoint.upcoming_timeout(), None),
@@ -20,13 +20,23 @@ impl MrcTransport<'_> {
         Upcoming { engine, message }
     }
 
+    fn upcoming_packet(&self, header: &[u8]) -> mrc_core::Upcoming {
+        match &self.own {
+            None => self.endpoint.upcoming_packet(header),
+            Some(own) => {
+                let to = |qp| self.endpoint.upcoming_packet_to(qp, header);
+                own.end_of(header).map_or(mrc_core::Upcoming::NONE, to)
+            }
+        }
+    }
+
     pub(super) fn fetch_step(&self, next: &mut Upcoming, world: &Exchange) {
         match next.message.take() {
             None => {}
             Some(MessageAhead::Release) => next.message = world.next_released(self.index).map(MessageAhead::Post),
             Some(MessageAhead::Post(id)) => {
-                let at = self.connection_to(world.message(id).dst);
-                if let Some(lane) = at.and_then(|at| self.connections[at].lanes.first()) {
+                let at = self.connection_to(world.message(id).dst).filter(|_| self.own.is_none());
+                if let Some(lane) = at.and_then(|at| self.lanes.get(self.connections[at].first as usize)) {
                     next.engine = mrc_core::Upcoming::post(lane.qp);
                 }
                 return;

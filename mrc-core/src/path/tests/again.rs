@@ -1,0 +1,44 @@
+//! The EVs of a table serve the next QP in it.
+
+use super::*;
+
+/// Another QP in the tables of this one.
+fn again(qp: &mut Qp) -> bool {
+    let drawn = qp.set.draw_of().expect("no EV is denied");
+    qp.set = PathSet::EMPTY;
+    qp.set.start_again(drawn, &mut qp.slots, &qp.cfg, Selector::Spray).is_some_and(|started| started.is_ok())
+}
+
+#[test]
+fn nothing_of_the_last_queue_pair_is_left_but_its_evs() {
+    let mut qp = Qp::spray(2, 8, 4, |_| {});
+    let evs = |qp: &Qp| qp.slots.iter().map(|slot| (slot.ev(), slot.port(), slot.entry())).collect::<Vec<_>>();
+    let before = evs(&qp);
+    for round in 0..20 {
+        for _ in 0..7 {
+            let index = qp.select(ALL).unwrap().index;
+            qp.feed(index, if round % 2 == 0 { MARK } else { Feedback::Loss { trim_nack: false } });
+        }
+        // Three of four backups at most have taken the place of a bad EV.
+        let spent = qp.set.counts().active < 16;
+        assert_eq!(again(&mut qp), !spent, "{round}");
+        if spent {
+            qp.start(Selector::Spray, &profile(2, 24), ALL).unwrap();
+            continue;
+        }
+        qp.check(2, 8);
+        assert_eq!(qp.set.counts(), EvCounts { good: 24, active: 16, ..EvCounts::default() });
+        assert_eq!((evs(&qp), qp.set.next_timeout()), (before.clone(), Instant::FAR));
+        let visited: BTreeSet<u16> = (0..16).map(|_| qp.select(ALL).unwrap().index.0).collect();
+        assert_eq!(visited.len(), 16, "a pass visits each active EV once");
+    }
+}
+
+#[test]
+fn who_denied_an_ev_or_keeps_to_one_leaves_nothing_to_others() {
+    let mut qp = Qp::spray(1, 8, 0, |_| {});
+    qp.deny(EvIndex(3));
+    assert!(qp.set.draw_of().is_none());
+    let qp = Qp::with(Selector::Pinned(EvIndex(1)), &profile(1, 8), PathConfig::default(), 1);
+    assert!(qp.set.draw_of().is_none());
+}
