@@ -40,6 +40,7 @@ mod fault;
 mod memory;
 mod ops;
 mod profiles;
+mod report_types;
 mod selector;
 mod shards;
 mod turn;
