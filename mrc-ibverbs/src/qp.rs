@@ -246,6 +246,43 @@ fn settled(from: u32, to: u32) -> u32 {
     }
 }
 
+/// Why a step from `from` to `to` with these attributes cannot be.
+fn refused(from: u32, to: u32, mask: u32) -> Option<String> {
+    let (missing, late) = (required(to) & !mask, mask & settled(from, to));
+    let step = match to {
+        QPS_RESET | QPS_ERR => true,
+        _ if from == to => from != QPS_RTR,
+        _ => to <= QPS_RTS && from.wrapping_add(1) == to,
+    };
+    if !step {
+        return Some(format!("from {} to {} is no transition", state_name(from), state_name(to)));
+    }
+    if from != to && missing != 0 {
+        return Some(format!("from {} to {} without {}", state_name(from), state_name(to), names(missing)));
+    }
+    (late != 0).then(|| format!("in {} it is too late for {}", state_name(from), names(late)))
+}
+
+fn state_name(state: u32) -> &'static str {
+    const NAMES: [&str; 7] = ["RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"];
+    NAMES.get(state as usize).copied().unwrap_or("a state that is none")
+}
+
+/// The attributes of a mask, by the names that applications give them.
+fn names(mask: u32) -> String {
+    const NAMES: [(u32, &str); 8] = [
+        (QP_ACCESS_FLAGS, "IBV_QP_ACCESS_FLAGS"),
+        (QP_PKEY_INDEX, "IBV_QP_PKEY_INDEX"),
+        (QP_PORT, "IBV_QP_PORT"),
+        (QP_AV, "IBV_QP_AV"),
+        (QP_PATH_MTU, "IBV_QP_PATH_MTU"),
+        (QP_RQ_PSN, "IBV_QP_RQ_PSN"),
+        (QP_SQ_PSN, "IBV_QP_SQ_PSN"),
+        (QP_DEST_QPN, "IBV_QP_DEST_QPN"),
+    ];
+    NAMES.iter().filter(|(bit, _)| mask & bit != 0).map(|(_, name)| *name).collect::<Vec<_>>().join(", ")
+}
+
 /// Attributes that may be named in a modification; what MRC does without is ignored.
 const KNOWN: u32 = QP_STATE
     | QP_CUR_STATE
@@ -280,12 +317,8 @@ pub(crate) unsafe extern "C" fn modify_qp(qp: *mut IbvQp, attr: *mut IbvQpAttr, 
         if mask & QP_PORT != 0 && attr.port_num != 1 || mask & QP_PKEY_INDEX != 0 && attr.pkey_index != 0 {
             return Err(libc::EINVAL);
         }
-        if from != to && mask & required(to) != required(to) {
-            log::error!("QP {:#x}: to state {to} without attributes {:#x}", object.number(), required(to) & !mask);
-            return Err(libc::EINVAL);
-        }
-        if mask & settled(from, to) != 0 {
-            log::error!("QP {:#x}: attributes {:#x} come too late", object.number(), mask & settled(from, to));
+        if let Some(why) = refused(from, to, mask) {
+            log::error!("QP {:#x}: {why}", object.number());
             return Err(libc::EINVAL);
         }
         let mut known = object.attr.lock();
@@ -379,10 +412,7 @@ impl Qp {
             (QPS_RESET, QPS_INIT) => device.modify_to_init(self.handle),
             (QPS_INIT, QPS_RTR) => device.modify_to_rtr(self.handle, self.receive_attributes(attr)?),
             (QPS_RTR, QPS_RTS) => device.modify_to_rts(self.handle, self.send_attributes(attr)?),
-            _ => {
-                log::error!("QP {:#x}: no way from state {from} to state {to}", self.number());
-                return Err(libc::EINVAL);
-            }
+            _ => return Err(libc::EINVAL),
         };
         done.map_err(|error| failed("queue pair", &error))
     }
@@ -500,6 +530,23 @@ mod tests {
             IbvQpCap { max_inline_data: MAX_INLINE + 1, ..base },
         ] {
             assert_eq!(capabilities(&bad).err(), Some(libc::EINVAL));
+        }
+    }
+
+    #[test]
+    fn a_refused_step_says_what_it_lacks_by_name() {
+        let why = |from, to, mask| refused(from, to, mask).unwrap();
+        assert_eq!(why(QPS_RESET, QPS_RTS, QP_STATE), "from RESET to RTS is no transition");
+        assert_eq!(why(QPS_RTR, QPS_RTR, 0), "from RTR to RTR is no transition");
+        assert_eq!(why(QPS_RTR, QPS_RTS, QP_STATE), "from RTR to RTS without IBV_QP_SQ_PSN");
+        assert_eq!(
+            why(QPS_INIT, QPS_RTR, QP_AV | QP_RQ_PSN),
+            "from INIT to RTR without IBV_QP_PATH_MTU, IBV_QP_DEST_QPN"
+        );
+        assert_eq!(why(QPS_RTS, QPS_RTS, QP_SQ_PSN), "in RTS it is too late for IBV_QP_SQ_PSN");
+        assert_eq!(why(QPS_RTS, 9, 0), "from RTS to a state that is none is no transition");
+        for (from, to) in [(QPS_RTS, QPS_RESET), (QPS_RESET, QPS_ERR), (QPS_ERR, QPS_RESET), (QPS_RTS, QPS_RTS)] {
+            assert_eq!(refused(from, to, QP_STATE), None);
         }
     }
 
