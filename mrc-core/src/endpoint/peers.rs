@@ -217,7 +217,7 @@ impl PeerSlot {
     }
 }
 
-/// PeerLinks of one peer in one [`PeerList`].
+/// Links of one peer in one [`PeerList`].
 #[derive(Clone, Copy, Debug)]
 struct PeerLinks {
     before: u32,
