@@ -79,6 +79,7 @@ images! {
     image_handle_packet(e) e.handle_packet(*any(), *any(), some());
     image_fetch_for(e) e.fetch_for(some(), &Loads);
     image_upcoming_packet(e) e.upcoming_packet(some());
+    image_upcoming_packet_to(e) e.upcoming_packet_to(*any(), some());
     image_upcoming_timeout(e) e.upcoming_timeout();
     image_upcoming_transmit(e) e.upcoming_transmit(*any());
     image_fetch(e) e.fetch(&mut *any(), &Loads);

@@ -43,7 +43,7 @@ images! {
     image_ev_format_value(_e) any::<EvFormat>().value(any(), any());
     image_ev_fields(_e) (EvFields::new(any(), some()), EvFields::full(any()));
 
-    image_reverse_start(_e) any::<ReverseSet>().start(some(), any());
+    image_reverse_start(_e) any::<ReverseSet>().start(some(), *any(), any());
     image_reverse_redraw(_e) any::<ReverseSet>().redraw(some(), any());
     image_reverse_avoid_denied(_e) any::<ReverseSet>().avoid_denied(some(), any());
     image_reverse_learn(_e) any::<ReverseSet>().learn(*any());
