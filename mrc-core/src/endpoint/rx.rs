@@ -243,8 +243,7 @@ impl Endpoint<'_> {
         }
         if !USUAL && (self.refusal.is_some() || slot.rsp.placing.is_reported()) {
             let reason = self.refusal.unwrap_or(NackReason::NoPktBuffer);
-            let sack = write.sack(&self.cfg, slot.rsp.svc_time);
-            let nack = Answer { kind: AnswerKind::Nack(reason), ..sack };
+            let nack = Answer { kind: AnswerKind::Nack(reason), ..write.sack(&self.cfg, slot.rsp.svc_time) };
             if let Some(refused) = self.refuse_unrecorded(now, qp, nack) {
                 return Err(refused);
             }
