@@ -361,3 +361,28 @@ fn the_end_of_the_longest_message_is_acknowledged() {
     take(&mut r, &mut bits, &Write { ends_message: true, ..middle(first.value()) });
     assert!(r.tack_due);
 }
+
+/// Half the PSN space behind the last message that asked for one, packets that come in order have left no Transport ACK to send.
+//= LEN-009, ACK-001 test
+#[test]
+fn the_middle_of_the_longest_message_owes_nothing_out_of_order_either() {
+    let (mut r, mut bits) = responder(7);
+    // Nothing holds Transport ACKs back.
+    let mut take = |r: &mut Responder, write: Write| {
+        write.read(|write| {
+            if r.on_next::<true>(&write, &cfg()).is_none() {
+                r.on_gap::<true>(&write.arrived(&cfg(), r.svc_time), &mut bits, &cfg());
+            }
+        });
+        core::mem::take(&mut r.tack_due)
+    };
+    assert!(take(&mut r, Write { ends_message: true, ..middle(7) }));
+    let mut psn = Psn::new(7);
+    for _ in 0..12 {
+        psn = psn.add(1 << 20);
+        r.window = PsnWindow::new(psn, 1_024);
+        assert!(!take(&mut r, middle(psn.add(1).value())));
+    }
+    assert_eq!([4, 3, 2].map(|later| take(&mut r, middle(psn.add(later).value()))), [false; 3]);
+    assert!(take(&mut r, Write { ends_message: true, ..middle(psn.add(5).value()) }));
+}
