@@ -142,9 +142,12 @@ impl Scratch {
         loop {
             let path = mkdtemp(&root.join(format!("{SCRATCH}XXXXXX")))
                 .with_context(|| format!("cannot make a directory in {}", root.display()))?;
-            let file = fs::File::open(&path)?;
+            // Somebody else may sweep it before it is locked.
+            let file = match fs::File::open(&path) {
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+                file => file?,
+            };
             file.lock()?;
-            // Somebody else may have swept it before it was locked.
             if fs::metadata(&path).is_ok_and(|now| file.metadata().is_ok_and(|then| now.ino() == then.ino())) {
                 rustix::io::fcntl_setfd(&file, rustix::io::FdFlags::empty())?;
                 return Ok(Self(path, file));
@@ -290,6 +293,17 @@ mod tests {
         program.kill().unwrap();
         program.wait().unwrap();
         drop((first, second));
+        fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn runs_that_begin_at_once_each_find_a_directory() {
+        let root = mkdtemp(&std::env::temp_dir().join("mrc-scratch-XXXXXX")).unwrap();
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| (0..200).for_each(|_| assert!(Scratch::new(&root).unwrap().0.exists())));
+            }
+        });
         fs::remove_dir_all(root).unwrap();
     }
 
