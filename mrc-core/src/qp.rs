@@ -11,7 +11,7 @@ use crate::{
     endpoint::WriteHead,
     event::ErrorCause,
     mem::Pd,
-    path::{Draw, EvCounts, PathConfig, PathSet, ReverseSet},
+    path::{Drawn, EvCounts, PathConfig, PathSet, ReverseSet},
     port::PortMask,
     ready::{Link, Links, List, Member},
     requester::{Requester, SendQueue},
@@ -61,7 +61,7 @@ impl QpState {
 }
 
 /// Words between the responder and the configuration of the paths, beside what was drawn.
-const GAP: usize = (28 - size_of::<Option<(DrawnFor, Draw)>>()) / size_of::<u32>();
+const GAP: usize = (28 - size_of::<Option<(DrawnFor, Drawn)>>()) / size_of::<u32>();
 
 /// What EVs were drawn for: with the same again, they are as good as others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -140,7 +140,7 @@ pub struct Qp {
     /// So that the configuration of the paths begins with a line of memory.
     pub(crate) gap: [u32; GAP],
     /// The EVs in the tables of the slot, which the next QP may use as they are: all that can be used are in rotation.
-    pub(crate) drawn: Option<(DrawnFor, Draw)>,
+    pub(crate) drawn: Option<(DrawnFor, Drawn)>,
     pub(crate) path_cfg: PathConfig,
     pub(crate) ev_profile: u32,
     /// Bad EVs of the profile that this QP has heard of.

@@ -66,7 +66,7 @@ pub use self::plb::PlbConfig;
 pub(crate) use self::profile::fill_auto;
 #[cfg(feature = "reps")]
 pub use self::reps::RepsConfig;
-pub(crate) use self::set::Draw;
+pub(crate) use self::rotation::Drawn;
 pub use self::{
     config::{LossEvAction, PathConfig, SkipMode},
     format::{EvFields, EvFormat, FormatMode, MAX_FIELDS, generate_profile},

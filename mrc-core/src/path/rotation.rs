@@ -9,7 +9,7 @@
 
 mod draw;
 
-pub(super) use draw::Drawn;
+pub(crate) use draw::Drawn;
 
 use core::mem;
 

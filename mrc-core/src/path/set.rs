@@ -28,10 +28,6 @@ pub struct PathSet {
     policy: Policy,
 }
 
-/// EVs that the tables of a QP hold.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Draw(Drawn);
-
 impl PathSet {
     /// A set without EVs, which selects nothing until [`start`](Self::start).
     pub const EMPTY: Self = Self { policy: Policy::Spray, rotation: Rotation::EMPTY };
@@ -123,7 +119,7 @@ impl PathSet {
     /// [`draw_of`](Self::draw_of) said of them, for the same entries, configuration and ports.
     pub(crate) fn start_again(
         &mut self,
-        drawn: Draw,
+        drawn: Drawn,
         slots: &mut [EvSlot],
         cfg: &PathConfig,
         selector: Selector,
@@ -133,12 +129,12 @@ impl PathSet {
         }
         let first;
         (self.policy, first) = Policy::new(selector);
-        self.rotation.start_again(drawn.0, slots, cfg).then(|| self.begin(slots, first))
+        self.rotation.start_again(drawn, slots, cfg).then(|| self.begin(slots, first))
     }
 
     /// What the EVs are that [`start`](Self::start) drew, for [`start_again`](Self::start_again).
-    pub(crate) fn draw_of(&self) -> Option<Draw> {
-        if matches!(self.policy, Policy::Pinned(_)) { None } else { self.rotation.drawn().map(Draw) }
+    pub(crate) fn draw_of(&self) -> Option<Drawn> {
+        if matches!(self.policy, Policy::Pinned(_)) { None } else { self.rotation.drawn() }
     }
 
     /// A policy that keeps to one path begins with the one that it was given.

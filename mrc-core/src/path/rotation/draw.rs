@@ -12,7 +12,7 @@ use mrc_wire::PortNum;
 
 /// EVs that slots hold: how many, and how many of each plane are in rotation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::path) struct Drawn {
+pub(crate) struct Drawn {
     universe: u16,
     quota: u16,
 }
