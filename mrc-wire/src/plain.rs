@@ -1,8 +1,9 @@
 //! The commonest frames by far, read with every header at a known place: writes without immediate, SACKs and Transport ACKs, in
 //! IPv6 or in IPv6 in IPv6, without VLAN tag, routing header or trimming. A [`PlainFrame`] says where their headers are. That the
-//! headers are right is one comparison with those of a packet that was read in full before ([`HeadImage`](crate::HeadImage)): a write that differs
-//! from the last one only in number, place and path is read at once ([`HeadImage::repeats`](crate::HeadImage::repeats)), others of the same peer after
-//! a look at their lengths ([`PlainFrame::packet`], [`HeadImage::fits`](crate::HeadImage::fits)). What passes passes
+//! headers are right is one comparison with those of a packet that was read in full before ([`HeadImage`](crate::HeadImage)). A
+//! write that differs from the last one only in number, place and path is read at once
+//! ([`HeadImage::repeats`](crate::HeadImage::repeats)). Others of the same peer are read after a look at their lengths
+//! ([`PlainFrame::packet`], [`HeadImage::fits`](crate::HeadImage::fits)). What passes passes
 //! [`PacketView::parse`](crate::PacketView::parse), too, and reads alike (`tests/properties.rs` holds them together). All else has
 //! to go there, to be read or to learn what is wrong with it.
 

@@ -9,8 +9,8 @@
 //! ```
 //! Delay and bandwidth come from telemetry that switches write into probes, where the embedder reports it
 //! ([`Endpoint::report_telemetry`](crate::Endpoint::report_telemetry)). On wires whose switches write nothing the delay is the
-//! measured round trip of data and, for paths that nothing was heard of lately, of probes, and the bandwidth is a knob, one
-//! for all paths: a slow path then shows by its queue alone. What the paper leaves open:
+//! measured round trip of data and, for paths that nothing was heard of lately, of probes. The bandwidth is then a knob, one
+//! for all paths: a slow path shows by its queue alone. What the paper leaves open:
 //!
 //! * One load measured from telemetry and another from round trips cannot be compared: once a report came, round trips
 //!   count no more; a probe that is answered without a report ends that.

@@ -168,8 +168,8 @@ pub struct MrcKeys {
     /// A packet is lost, too, when one sent so much later has arrived; 0: no such rule.
     pub reorder_delay_us: f64,
     /// Send a probe this long after the last packet there is to send, or after a window shrank and closed behind packets
-    /// that did not ask to be acknowledged, and take for lost what left that long before it and its answer lacks; 0: only
-    /// silence draws a probe.
+    /// that did not ask to be acknowledged. What left that long before it, and its answer lacks, is lost; 0: only silence
+    /// draws a probe.
     pub tail_probe_us: f64,
     /// Shortest distance of two probes of a queue pair.
     pub probe_rate_limit_us: f64,

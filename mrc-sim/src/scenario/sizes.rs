@@ -90,8 +90,9 @@ pub(super) static NAMED: [Named; 4] = [
     },
     Named {
         name: "ml",
-        about: "Our own statement of a training cluster, from no measurement: 20 % up to 64 KiB (control and small tensors), 40 % \
-                to 1 MiB (pieces of gradient buckets), 30 % to 4 MiB (buckets), 10 % to 32 MiB (parameters and activations); mean 3 MB.",
+        about: "Our own statement of a training cluster, from no measurement: 20 % up to 64 KiB (control and small tensors) and 40 % \
+                to 1 MiB (pieces of gradient buckets); 30 % to 4 MiB (buckets) and 10 % to 32 MiB (parameters and \
+                activations); mean 3 MB.",
         percent: &[(4_096.0, 0.0), (65_536.0, 20.0), (1_048_576.0, 60.0), (4_194_304.0, 90.0), (33_554_432.0, 100.0)],
     },
 ];
