@@ -72,8 +72,15 @@ fn doctor_probes_every_destination_and_write_bw_names_paths_without_an_answer() 
     let common = ["--prefix", &fabric.shape().prefix, "--port", "18711", "--json"];
     let server = spawn(&[&["write-bw", "--lab", "hB"][..], &common].concat());
     let client = spawn(&[&["write-bw", "--lab", "hA", "localhost", "-D", "2"][..], &common].concat());
-    std::thread::sleep(Duration::from_secs(1));
-    let running = json(&finish(spawn(&["stats", "--json", "--pid", &client.id().to_string()])));
+    // On a busy machine it takes a while to begin.
+    let eventually = Instant::now() + Duration::from_secs(20);
+    let running = loop {
+        let running = json(&finish(spawn(&["stats", "--json", "--pid", &client.id().to_string()])));
+        if running[0]["counters"]["tx_data"].as_u64() > Some(0) || Instant::now() > eventually {
+            break running;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    };
     assert_eq!((&running[0]["command"], &running[0]["host"]), (&"write-bw".into(), &"hA".into()), "{running}");
     assert!(running[0]["counters"]["tx_data"].as_u64().unwrap() > 0 && running[0]["discards"].is_object(), "{running}");
     let id = client.id().to_string();
