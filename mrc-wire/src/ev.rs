@@ -248,7 +248,8 @@ pub fn srh_segment(expanded: &[u8; 32]) -> [u8; 16] {
 #[must_use]
 pub const fn place(ev: Ev, v6: bool, high_half_in_sport: bool) -> (u16, u16) {
     //= EVW-002
-    if v6 && high_half_in_sport { (ev.low(), ev.high()) } else { (ev.high(), ev.low()) }
+    let ev = if v6 && high_half_in_sport { ev } else { Ev(ev.0.rotate_left(16)) };
+    (ev.low(), ev.high())
 }
 
 /// The EV that a flow label and a UDP source port carry: what SACKs and NACKs echo.

@@ -44,12 +44,8 @@ impl<'a> PlainFrame<'a> {
             return None;
         }
         let outermost = chunk_at::<ETH_LEN, IPV6_LEN, _>(first)?;
-        let (l3_offset, from) = if outermost[6] == NH_IPV6 {
-            (ETH_LEN + IPV6_LEN, head.get(ETH_LEN + IPV6_LEN..)?)
-        } else {
-            (ETH_LEN, head.get(ETH_LEN..)?)
-        };
-        let (headers, rest) = from.split_first_chunk::<{ IPV6_LEN + L4_LEN }>()?;
+        let l3_offset = if outermost[6] == NH_IPV6 { ETH_LEN + IPV6_LEN } else { ETH_LEN };
+        let (headers, rest) = head.get(l3_offset..)?.split_first_chunk::<{ IPV6_LEN + L4_LEN }>()?;
         let (ip, l4) = (chunk_at::<0, IPV6_LEN, _>(headers)?, chunk_at::<IPV6_LEN, L4_LEN, _>(headers)?);
         Some(Self { outermost, ip, l4, rest, l3_offset })
     }
