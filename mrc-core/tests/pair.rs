@@ -338,6 +338,26 @@ fn a_queue_pair_that_refuses_writes_refuses_those_without_bytes_too() {
     });
 }
 
+/// Writes like those before it are taken at a glance; the permission that they had may be gone.
+//= VAL-017 test
+#[test]
+fn a_queue_pair_that_refuses_writes_from_now_on_refuses_those_like_the_last_one() {
+    for len in [100, 0] {
+        net(6, &Setup::default(), Weather::default(), |net| {
+            for n in 1..=3 {
+                net.post(0, 1, 0, len).unwrap();
+                assert!(net.run(u64::MAX, |net| net.completed(n)), "{len}");
+            }
+            assert!(net.sides[0].completions.iter().all(|done| done.status == Status::Success), "{len}");
+            let side = &mut net.sides[1];
+            side.engine.set_qp_access(side.qps[0], Access::LOCAL).unwrap();
+            net.post(0, 1, 0, len).unwrap();
+            assert!(net.run(u64::MAX, |net| net.completed(4)), "{len}");
+            assert_eq!(net.sides[0].completions[3].status, Status::RemoteAccess, "{len}");
+        });
+    }
+}
+
 #[test]
 fn a_region_that_disappears_fails_its_requests() {
     net(7, &Setup::default(), Weather { dead: true, ..Weather::default() }, |net| {

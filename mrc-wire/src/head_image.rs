@@ -67,8 +67,8 @@ pub struct WriteShape {
     /// Modulo 2^16, of which all headers together have fewer bytes.
     payload_at: u16,
     payload_len: u16,
-    /// Modulo 2^16.
-    icrc_offset: u16,
+    /// With the ICRC, modulo 2^16.
+    frame_len: u16,
     /// Which opcodes may have it, bit n for FIRST + n: a message of one packet, or a packet of a longer one.
     opcodes: u8,
     /// The flag of the timestamp where BTH has it in its byte.
@@ -77,7 +77,7 @@ pub struct WriteShape {
 
 impl WriteShape {
     /// No shape.
-    const NONE: Self = Self { payload_at: 0, payload_len: 0, icrc_offset: 0, opcodes: 0, timestamped: 0 };
+    const NONE: Self = Self { payload_at: 0, payload_len: 0, frame_len: 0, opcodes: 0, timestamped: 0 };
 
     /// That of a write with this payload, which [`PacketView::parse`](crate::PacketView::parse) would give it.
     #[inline(always)]
@@ -87,7 +87,7 @@ impl WriteShape {
         Self {
             payload_at: payload.start as u16,
             payload_len: payload.end.wrapping_sub(payload.start) as u16,
-            icrc_offset: packet.icrc_offset as u16,
+            frame_len: packet.icrc_offset.wrapping_add(icrc::LEN) as u16,
             opcodes: if whole { 1 << (ONLY - FIRST) } else { (2 << (LAST - FIRST)) - 1 },
             timestamped: bth::flags(bth_of(packet.l4)) & bth::TS,
         }
@@ -150,7 +150,7 @@ impl HeadImage {
         if let L3::V6 { outermost, ip } = packet.l3
             && write.imm().is_none()
             && !packet.ce()
-            && packet.icrc_offset <= usize::from(u16::MAX)
+            && packet.icrc_offset <= usize::from(u16::MAX).wrapping_sub(icrc::LEN)
             // Nothing else lies between the headers of a plain packet.
             && (core::ptr::eq(outermost, ip) && packet.l3_offset == ETH_LEN
                 || outermost[6] == NH_IPV6 && packet.l3_offset == ETH_LEN + IPV6_LEN)
@@ -192,11 +192,12 @@ impl HeadImage {
             | (self.outermost ^ word_at::<0, _>(outermost)) & ALIKE_OUTERMOST
             | self.message ^ message_of(&write)
             | u64::from((self.shape.timestamped ^ bth::flags(bth_of(l4))) & bth::TS);
-        let icrc_offset = usize::from(self.shape.icrc_offset);
+        let frame_len = usize::from(self.shape.frame_len);
         // No frame is like the image of none, because that has not the version of IPv6.
-        if differ != 0 || !self.shape.allows(l4[UDP_LEN]) || icrc_offset.wrapping_add(icrc::LEN) > wire_len {
+        if differ != 0 || !self.shape.allows(l4[UDP_LEN]) || frame_len > wire_len {
             return None;
         }
+        let icrc_offset = frame_len.wrapping_sub(icrc::LEN);
         Some((PacketHead { l3: L3::V6 { outermost, ip }, l4, l3_offset, icrc_offset }, write, self.shape))
     }
 }

@@ -52,6 +52,8 @@ impl Endpoint<'_> {
         let index = self.index_of(qp).ok_or(ModifyError::Unknown)?;
         let slot = self.qps.get_mut(index as usize).ok_or(ModifyError::Unknown)?;
         slot.write_refused = !access.remote_write;
+        // A write that repeats an allowed one is not asked again.
+        slot.expected = mrc_wire::HeadImage::NONE;
         Ok(())
     }
 

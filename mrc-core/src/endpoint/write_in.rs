@@ -21,15 +21,17 @@ pub(super) fn check_write(
     shape: WriteShape,
 ) -> Result<Received, (Syndrome, ErrorCause)> {
     let (reth, len) = (write.headers.reth(), shape.payload_len());
-    if !write.sound && !is_well_formed(slot.path_mtu, write, reth.dmalen) {
-        return Err((Syndrome::InvalidRequest, ErrorCause::RequestInvalid));
-    }
     let refused = (Syndrome::RemoteAccess, ErrorCause::RequestAccess);
-    if slot.write_refused {
-        return Err(refused);
-    }
-    if len == 0 {
-        return Ok(Received::Nothing);
+    if !write.sound {
+        if !is_well_formed(slot.path_mtu, write, reth.dmalen) {
+            return Err((Syndrome::InvalidRequest, ErrorCause::RequestInvalid));
+        }
+        if slot.write_refused {
+            return Err(refused);
+        }
+        if len == 0 {
+            return Ok(Received::Nothing);
+        }
     }
     // The first packet answers for the whole message, which begins where it does.
     let reach = if write.packet.begins_message() { reth.dmalen } else { len };

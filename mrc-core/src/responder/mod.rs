@@ -84,7 +84,7 @@ pub(crate) struct WritePacket<'f> {
     pub(crate) packet: PacketHead<'f>,
     pub(crate) headers: WriteHeaders<'f>,
     pub(crate) shape: WriteShape,
-    /// Its lengths need no check: a write of the same shape, key and message length passed that check before.
+    /// A write of the same shape, key and message length, with payload, passed before: its lengths and the QP's permission need no check.
     pub(crate) sound: bool,
     pub(crate) ce: bool,
     pub(crate) now: Instant,
@@ -101,9 +101,10 @@ impl WritePacket<'_> {
         self.packet.ends_message()
     }
 
-    /// Whether its QP may expect more writes of this shape: it is a full packet of a message, or a message of one packet.
+    /// Whether its QP may expect more writes of this shape: it is a full packet of a message, or a message of one packet, which has
+    /// payload.
     pub(crate) fn is_repeated(&self) -> bool {
-        self.packet.begins_message() || !self.packet.ends_message()
+        self.shape.payload_len() > 0 && (self.packet.begins_message() || !self.packet.ends_message())
     }
 
     /// A SACK for it.
