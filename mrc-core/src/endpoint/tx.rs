@@ -330,6 +330,9 @@ impl Run {
                 Some(packet) if !readable => self.fault = Some(packet.psn),
                 Some(_) => {}
             }
+            if packet.is_some() {
+                tx.go_on(&mut series);
+            }
         }
         tx.end_series(now, &mut series);
         left

@@ -72,7 +72,11 @@ impl ToPeer<'_> {
                 qp.head.compose(tx.cfg, qp.dest_qp, segment.wqe, packet.at, packet.len);
             }
         }
-        let transmit = self.emit(now, tx, packet, dscp, tail, out).ok_or(Unsendable::Unreachable)?;
+        // All packets of a turn leave at one time.
+        if qp.head.stamp != u32::from(now.stamp()) {
+            qp.head.put_time(tx.cfg, now.stamp());
+        }
+        let transmit = self.emit(tx, packet, dscp, tail, out).ok_or(Unsendable::Unreachable)?;
         count_sent(tx.stats, packet.choice.port, packet.len);
         Ok(transmit)
     }
@@ -80,7 +84,6 @@ impl ToPeer<'_> {
     #[inline(always)]
     fn emit(
         &self,
-        now: Instant,
         tx: &TxSide<'_, '_>,
         packet: &DataPacket,
         dscp: u8,
@@ -102,14 +105,9 @@ impl ToPeer<'_> {
         let ts = tx.cfg.timestamps;
         let flags = BthRepr { ack_req: packet.ack_req, rtx: packet.rtx, ts, ..NO_FLAGS };
         BthRepr { psn: packet.psn, ..flags }.emit_psn(bth);
-        let (_, mut rest) = rest.split_first_chunk_mut::<{ MethRepr::LEN }>()?;
-        if ts {
-            let (to, after) = rest.split_first_chunk_mut()?;
-            TsethRepr::ns128(now.stamp()).emit(to);
-            rest = after;
-        }
         // RETH begins with the address.
-        *rest.first_chunk_mut()? = head.va.wrapping_add(done).to_be_bytes();
+        let reth = MethRepr::LEN.wrapping_add(if ts { TsethRepr::LEN } else { 0 });
+        *rest.get_mut(reth..)?.first_chunk_mut()? = head.va.wrapping_add(done).to_be_bytes();
         Some(transmit)
     }
 }
@@ -119,19 +117,27 @@ const NO_FLAGS: BthRepr = BthRepr::new(Opcode::WriteMiddle, Qpn::new(0), Psn::ne
 /// More than any request has.
 const NO_REQUEST: u64 = u64::MAX;
 
+/// More than any timestamp is.
+const NO_TIME: u32 = u32::MAX;
+
 /// [`WriteHead::single`] of any other request.
 const NOT_SINGLE: (u64, Rkey) = (u64::MAX, Rkey(0));
+
+/// Where the time lies in the transport headers of a write that has one.
+const TSETH: usize = BthRepr::LEN + MethRepr::LEN;
 
 /// Transport headers of a write at most.
 const WRITE_HEADERS: usize = BthRepr::LEN + MethRepr::LEN + TsethRepr::LEN + RethRepr::LEN + 4;
 
-/// The transport headers of a QP's last write packet, but for PSN, its flags, time and address: those of the next one, where
-/// both are from the middle of one request.
+/// The transport headers of a QP's last write packet, but for PSN, its flags and address: those of the next one, where both are from
+/// the middle of one request and leave at one time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WriteHead {
     bytes: [u8; WRITE_HEADERS],
     /// Bytes in use.
     len: u8,
+    /// The time in them; [`NO_TIME`] at first.
+    stamp: u32,
     /// Request from whose middle the packet was; [`NO_REQUEST`] of any other packet.
     middle_of: u64,
     /// Bytes and key of the request, where it was of one packet and without immediate; else more bytes than any request has.
@@ -146,6 +152,7 @@ impl WriteHead {
     pub(crate) const NONE: Self = Self {
         bytes: [0; WRITE_HEADERS],
         len: 0,
+        stamp: NO_TIME,
         middle_of: NO_REQUEST,
         single: NOT_SINGLE,
         mr: MrHandle::from_parts(0, 0),
@@ -178,6 +185,18 @@ impl WriteHead {
         true
     }
 
+    /// Puts the time `stamp` into the headers, where they have one.
+    #[inline(always)]
+    fn put_time(&mut self, cfg: &EndpointConfig, stamp: u16) {
+        self.stamp = stamp.into();
+        if cfg.timestamps
+            && let Some(to) = self.bytes.get_mut(TSETH..).and_then(<[u8]>::first_chunk_mut)
+        {
+            TsethRepr::ns128(stamp).emit(to);
+        }
+    }
+
+    /// All but the time.
     //= SEG-003, SEG-004, BTH-003
     #[inline(never)]
     fn compose(&mut self, cfg: &EndpointConfig, dest_qp: Qpn, wqe: &Wqe, at: SegmentAt, len: u32) {

@@ -19,8 +19,6 @@ use crate::{
 pub(crate) struct Series {
     /// Packets that may follow.
     left: u32,
-    /// Packets taken that are not in the books.
-    taken: u32,
     /// Nominal bytes of each.
     bytes: u32,
     /// Payload of each.
@@ -86,7 +84,7 @@ impl TxSide<'_, '_> {
         let may_ask = unasked == 0 || (unasked < most && self.qpcc.has_turn_after(&self.qp.share, unasked, bytes));
         let left = unasked.wrapping_add(may_ask.into());
         let more = packets > at.index.wrapping_add(left);
-        Some(Series { left, taken: 0, bytes, len, packets, more, may_ask, psn: self.qp.req.max_sent, at })
+        Some(Series { left, bytes, len, packets, more, may_ask, psn: self.qp.req.max_sent, at })
     }
 
     /// The next packet of a series that goes on; `None` when no path through `ports` can be used.
@@ -107,18 +105,25 @@ impl TxSide<'_, '_> {
             *record = TxRecord::first(Tick::at(now), choice.index, self.qp.req.retry_cnt);
         }
         series.psn = psn;
-        series.at.index.inc();
         series.left = series.left.wrapping_sub(1);
-        series.taken.inc();
         if series.is_of_requests() {
             self.qp.sq.sent_to(1, 1);
-            series.at = self.qp.sq.next_at();
             if !self.qp.sq.goes_on_alike(self.ring, 0, len) {
                 (series.left, series.may_ask) = (0, true);
             }
         }
-        let ack_req = series.left == 0 && self.enter(now, series, choice);
+        let ack_req = series.left == 0 && self.enter(now, series, series.at.index.wrapping_add(1), choice);
         Some(DataPacket { psn, at, len, choice, rtx: false, ack_req, more: series.more })
+    }
+
+    /// Goes to the packet behind the one that [`Self::next_of`] gave.
+    #[inline(always)]
+    pub(crate) fn go_on(&self, series: &mut Series) {
+        if series.is_of_requests() {
+            series.at = self.qp.sq.next_at();
+        } else {
+            series.at.index.inc();
+        }
     }
 
     /// The current request begins with `psn`.
@@ -140,22 +145,22 @@ impl TxSide<'_, '_> {
     /// Ends a series: what was taken of it and is not in the books is entered.
     #[inline(always)]
     pub(crate) fn end_series(&mut self, now: Instant, series: &mut Series) {
-        if series.taken > 0
+        if series.psn != self.qp.req.max_sent
             && let Some(record) = self.window.record(series.psn)
             && let Some(choice) = self.qp.paths.choice(self.slots, record.ev())
         {
-            self.enter(now, series, choice);
+            self.enter(now, series, series.at.index, choice);
         }
     }
 
     /// Enters in the books what was taken of a series, the last one through `choice`; whether that one asks for an
-    /// acknowledgement.
+    /// acknowledgement. Of a request `sent` packets have left then.
     //= SND-007, TIMER-003
     #[inline(always)]
-    fn enter(&mut self, now: Instant, series: &mut Series, choice: Choice) -> bool {
-        let taken = core::mem::take(&mut series.taken);
+    fn enter(&mut self, now: Instant, series: &Series, sent: u32, choice: Choice) -> bool {
+        let taken = series.psn.diff(self.qp.req.max_sent).unsigned_abs();
         if !series.is_of_requests() {
-            self.qp.sq.sent_to(series.at.index, series.packets);
+            self.qp.sq.sent_to(sent, series.packets);
         }
         self.qp.req.max_sent = series.psn;
         self.stats.tx_data.inc_by(taken.into());
@@ -174,7 +179,7 @@ impl TxSide<'_, '_> {
                 self.cfg.sack_gen_threshold,
             );
         }
-        let last = series.is_of_requests() || series.at.index >= series.packets;
+        let last = series.is_of_requests() || sent >= series.packets;
         let ack_req = self.asks(bytes, last, false);
         self.record_sent(now, (1, bytes), choice, false, ack_req);
         ack_req
