@@ -5,7 +5,9 @@ use super::*;
 /// Another QP in the tables of this one.
 fn again(qp: &mut Qp) -> bool {
     let drawn = qp.set.draw_of().expect("no EV is denied");
+    let ports = qp.set.usable_ports();
     qp.set = PathSet::EMPTY;
+    qp.set.set_usable_ports(ports);
     qp.set.start_again(drawn, &mut qp.slots, &qp.cfg, Selector::Spray).is_some_and(|started| started.is_ok())
 }
 
@@ -41,4 +43,32 @@ fn who_denied_an_ev_or_keeps_to_one_leaves_nothing_to_others() {
     assert!(qp.set.draw_of().is_none());
     let qp = Qp::with(Selector::Pinned(EvIndex(1)), &profile(1, 8), PathConfig::default(), 1);
     assert!(qp.set.draw_of().is_none());
+}
+
+/// The scalars, too, are those of a set that drew its EVs.
+#[test]
+fn a_set_that_draws_nothing_begins_as_one_that_does() {
+    for planes in [1, 2, 3] {
+        let mut qp = Qp::spray(planes, 4, 2, |_| {});
+        qp.set.set_usable_ports(PortMask::ALL.without(PortNum::from_plane(0)));
+        qp.start(Selector::Spray, &profile(planes, 6 * u16::from(planes)), ALL).unwrap();
+        let drawn = std::format!("{:?}", qp.set);
+        for index in 0..4 {
+            qp.feed(EvIndex(index), MARK);
+        }
+        assert_ne!(std::format!("{:?}", qp.set), drawn);
+        assert!(again(&mut qp));
+        assert_eq!(std::format!("{:?}", qp.set), drawn, "{planes} planes");
+    }
+}
+
+#[test]
+fn no_selector_begins_with_the_evs_of_others_that_may_not_begin_at_all() {
+    let mut qp = Qp::spray(2, 4, 2, |_| {});
+    let drawn = qp.set.draw_of().unwrap();
+    let refused = Selector::Hopper(HopperConfig { alpha_percent: 0, ..HopperConfig::default() });
+    assert!(refused.check().is_err());
+    for selector in [Selector::Pinned(EvIndex(1)), refused] {
+        assert_eq!(qp.set.start_again(drawn, &mut qp.slots, &qp.cfg, selector), None, "{selector:?}");
+    }
 }
