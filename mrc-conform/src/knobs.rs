@@ -91,6 +91,12 @@ pub const KNOBS: &[Knob] = &[
     q("OQ-17", "resurrect_probes", 1, "good probe answers that revive an EV"),
     q("OQ-17", "probe_interval", 1_000_000, "distance of two probes of a bad EV, ns"),
     q("OQ-16", "marked_probe_good", 0, "a marked answer to that probe makes the EV good, not skipped"),
+    q(
+        "OQ-70",
+        "reuse_nacked_ev",
+        0,
+        "a retransmission takes the EV that its NACK named where no other good one is free",
+    ),
     k("ev_min_active", 1, "EVs that stay in rotation whatever happens"),
     q("OQ-19", "last_resort", 1, "a bad EV when there is no other: 0 never, 1 one packet per base RTT, 2 at any pace"),
     q("OQ-44", "pkey", 0xFFFF, "partition key"),
