@@ -79,6 +79,8 @@ pub(crate) struct Requester {
     pub(crate) wimm_tx: u16,
     /// Writes with immediate begun and not covered by a Transport ACK.
     wimm_inflight: u16,
+    /// With so many of them a request is looked at before it begins: `wimm_tx`, 0 once one was long.
+    pub(crate) begin_gate: u16,
     /// Whether there was a sign of life: until then `last_heard` is when the QP was connected.
     pub(crate) was_heard: bool,
     /// The last packet of the oldest request must be repeated.
@@ -122,6 +124,9 @@ pub(crate) struct Requester {
     pub(crate) probe_rate_limit_ns: u64,
 }
 
+/// Most PSNs beyond the last Transport ACK: half of all, less a window.
+const MOST_SPAN: u32 = (1 << 23) - (1 << 16);
+
 /// Widest window that a SACK can offer, in PSNs.
 const MOST_WINDOW: u32 = 255 * 128;
 
@@ -137,6 +142,7 @@ impl Requester {
         next_msn: 0,
         next_rqmsn: 0,
         wimm_tx: 0,
+        begin_gate: 0,
         wimm_inflight: 0,
         dynamic_mpr: false,
         resource_nacks: 0,
@@ -209,6 +215,7 @@ impl Requester {
             next_msn: cfg.msn_start,
             next_rqmsn: cfg.rqmsn_start,
             wimm_tx: attr.max_wimm,
+            begin_gate: attr.max_wimm,
             dynamic_mpr: attr.dynamic_mpr,
             last_heard: now,
             last_answer: now,
@@ -234,6 +241,17 @@ impl Requester {
             path_mtu,
             ..Self::IDLE
         }
+    }
+
+    /// A full send queue of requests like one that was posted spans more PSNs than can be compared.
+    pub(crate) fn watch_span(&mut self) {
+        self.begin_gate = 0;
+    }
+
+    /// Whether a request of so many packets would end further beyond the last Transport ACK than PSNs can be compared.
+    fn is_too_far(&self, packets: u32) -> bool {
+        let open = self.max_sent.value().wrapping_sub(self.tack.value()) & 0xFF_FFFF;
+        open > 0 && open.saturating_add(packets) > MOST_SPAN // Behind an acknowledgement of all any may begin.
     }
 
     /// A write with immediate is covered by a Transport ACK.
@@ -473,7 +491,7 @@ impl TxSide<'_, '_> {
 
 crate::image::stored!(struct Requester {
     last_heard, last_answer, unack, max_sent, tack, hi_sacked, mpr_tx, lost, held, prev_rcvd_units, path_mtu, next_msn, next_rqmsn,
-    wimm_tx, wimm_inflight, was_heard, resend_tail, dynamic_mpr, resource_nacks, retry_cnt, retry, trimming, blame_silence,
+    wimm_tx, wimm_inflight, begin_gate, was_heard, resend_tail, dynamic_mpr, resource_nacks, retry_cnt, retry, trimming, blame_silence,
     next_scan, next_tail_probe, tack_wait, next_release, path_retry, portless, next_probe, tail_probe_ns, last_path, srtt_ns,
     target_delay_ns, base_rtt, lateness, reorder_pkts_min, reorder_factor, last_retry, keepalive_ns, next_keepalive,
     keepalive_probes, keepalive_from, started, probe_rate_limit_ns, reorder, probes,

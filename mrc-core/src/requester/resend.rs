@@ -82,6 +82,9 @@ impl TxSide<'_, '_> {
         self.count_ended_skips();
         if choice.is_none() {
             self.wait_for_path(now);
+            // New packets may leave meanwhile, and only look at this deadline.
+            let req = &mut self.qp.req;
+            req.next_scan = req.next_scan.min(req.path_retry).min(self.qp.paths.next_timeout());
         }
         choice
     }

@@ -66,15 +66,21 @@ impl TxSide<'_, '_> {
     /// Whether a new packet waits that the window of PSNs and the limit of writes with immediate allow.
     #[inline(always)]
     pub(crate) fn has_new_data(&self) -> bool {
-        self.qp.sq.has_new() && self.window_open() && !self.wimm_blocked()
+        self.qp.sq.has_new() && self.window_open() && !self.request_blocked()
     }
 
-    /// Whether the next new packet begins a write with immediate beyond the limit. Retransmissions go on.
-    //= SND-006
+    /// Whether the next new packet begins a request that may not begin. Retransmissions go on.
     #[inline(always)]
-    fn wimm_blocked(&self) -> bool {
-        self.qp.req.wimm_inflight >= self.qp.req.wimm_tx
-            && self.qp.sq.sent == 0
-            && self.qp.sq.current(self.ring).is_some_and(|wqe| wqe.imm.is_some())
+    fn request_blocked(&self) -> bool {
+        self.qp.req.wimm_inflight >= self.qp.req.begin_gate && self.qp.sq.sent == 0 && self.may_not_begin()
+    }
+
+    /// A write with immediate beyond the limit, or a request whose end no Transport ACK could be told apart from.
+    //= SND-006, LEN-009
+    #[inline(never)]
+    fn may_not_begin(&self) -> bool {
+        let Some(wqe) = self.qp.sq.current(self.ring) else { return false };
+        let full = wqe.imm.is_some() && self.qp.req.wimm_inflight >= self.qp.req.wimm_tx;
+        full || self.qp.req.is_too_far(wqe.packets)
     }
 }
