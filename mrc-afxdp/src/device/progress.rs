@@ -358,7 +358,7 @@ impl<'s> Progress<'s> {
                         }
                         if !matches!(why, PostError::State(_)) {
                             // As for any request that fails: those behind it are flushed. The QP exists, so this works.
-                            let _ = self.engine.modify_to_error(now, post.qp);
+                            let _ = self.engine.fail_post(now, post.qp);
                         }
                         let event = DeviceEvent::PostRefused { wr_id: post.work.wr_id(), why };
                         self.shared.raise(self.hook.as_ref(), event);
