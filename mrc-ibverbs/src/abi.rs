@@ -59,7 +59,7 @@ pub(crate) struct VerbsContext {
     pub(crate) query_device_ex:
         Option<unsafe extern "C" fn(*mut IbvContext, *const u32, *mut IbvDeviceAttrEx, usize) -> c_int>,
     pub(crate) before_qp: [Op; 5],
-    pub(crate) create_qp_ex: Option<unsafe extern "C" fn(*mut IbvContext, *const IbvQpInitAttrEx) -> *mut IbvQp>,
+    pub(crate) create_qp_ex: Option<unsafe extern "C" fn(*mut IbvContext, *mut IbvQpInitAttrEx) -> *mut IbvQp>,
     pub(crate) get_srq_num: Op,
     pub(crate) create_srq_ex: Option<unsafe extern "C" fn(*mut IbvContext, *mut c_void) -> *mut c_void>,
     pub(crate) open_xrcd: Option<unsafe extern "C" fn(*mut IbvContext, *mut c_void) -> *mut c_void>,
