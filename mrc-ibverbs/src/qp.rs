@@ -44,7 +44,7 @@ pub(crate) const MAX_WIMM: u16 = 256;
 pub(crate) struct Qp {
     pub(crate) abi: UnsafeCell<IbvQpEx>,
     /// `wr_flush`, which newer headers have at the end of the structure.
-    wr_flush: crate::abi::Op,
+    wr_flush: crate::abi::WrOp,
     pub(crate) handle: QpHandle,
     /// `IBV_QPS_*`; the progress thread sets ERR.
     pub(crate) state: Arc<AtomicU32>,

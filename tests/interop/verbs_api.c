@@ -117,6 +117,16 @@ static void extended(struct ibv_mr *from, struct ibv_mr *to) {
     ibv_wr_set_sge(ex, from->lkey, (uintptr_t)from->addr, 9);
     ibv_wr_abort(ex);
     CHECK("an aborted one leaves nothing", ibv_start_poll(cq, &none) == ENOENT);
+    ibv_wr_start(ex);
+    ex->wr_id = 4;
+    ex->wr_flags = IBV_SEND_SIGNALED;
+    ibv_wr_rdma_write(ex, to->rkey, (uintptr_t)to->addr);
+    ibv_wr_set_sge(ex, from->lkey, (uintptr_t)from->addr, 9);
+    ibv_wr_send(ex);
+    ibv_wr_set_sge(ex, from->lkey, (uintptr_t)from->addr, 9);
+    CHECK("one with SEND in it is EOPNOTSUPP", ibv_wr_complete(ex) == EOPNOTSUPP);
+    usleep(100000);
+    CHECK("  and leaves nothing", ibv_start_poll(cq, &none) == ENOENT);
     init.send_ops_flags = IBV_QP_EX_WITH_SEND;
     CHECK("create_qp_ex with SEND is EOPNOTSUPP", !ibv_create_qp_ex(ctx, &init) && errno == EOPNOTSUPP);
     cq_attr.wc_flags = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP;
