@@ -1,6 +1,7 @@
 //! What sleeps and wakes: asynchronous events of a context, completion channels, and how both hear of the engine.
 
 use std::collections::{HashMap, VecDeque};
+use std::io::IoSliceMut;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -12,6 +13,7 @@ use mrc_core::{ErrorCause, Event};
 use mrc_verbs_shim::logging;
 use parking_lot::{Condvar, Mutex};
 use rustix::event::{EventfdFlags, eventfd};
+use rustix::io::{ReadWriteFlags, preadv2};
 
 use crate::abi::{
     EVENT_PORT_ACTIVE, EVENT_PORT_ERR, EVENT_QP_ACCESS_ERR, EVENT_QP_FATAL, EVENT_QP_REQ_ERR, IbvAsyncEvent,
@@ -60,9 +62,19 @@ impl<T> Waitable<T> {
         }
     }
 
-    /// Takes back what nobody has read yet.
+    /// Takes back what nobody has read yet, and its counts: who polls the descriptor would find nothing behind them, and sleep.
     pub(crate) fn withdraw(&self, is: impl Fn(&T) -> bool) {
-        self.queue.lock().retain(|entry| !is(entry));
+        let mut queue = self.queue.lock();
+        let before = queue.len();
+        queue.retain(|entry| !is(entry));
+        for _ in queue.len()..before {
+            // A reader that took the count before the lock finds the queue empty and goes on waiting.
+            let mut count = [0; 8];
+            let now = ReadWriteFlags::NOWAIT;
+            if preadv2(&self.fd, &mut [IoSliceMut::new(&mut count)], u64::MAX, now).is_err() {
+                break;
+            }
+        }
     }
 }
 
@@ -374,6 +386,8 @@ pub(crate) unsafe extern "C" fn ack_cq_events(cq: *mut IbvCq, n: u32) {
 mod tests {
     use std::sync::atomic::AtomicBool;
 
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
     use super::*;
 
     /// A CQ that is a count of completions, with a channel.
@@ -404,6 +418,28 @@ mod tests {
         fn events(&self) -> usize {
             self.channel.queue.lock().len()
         }
+    }
+
+    /// A program that polls the descriptor and then takes an event slept for ever behind one that was taken back.
+    #[test]
+    fn what_is_taken_back_leaves_nothing_to_poll_for() {
+        let channel = Waitable::new().unwrap();
+        let readable = || {
+            let mut fds = [PollFd::new(&channel.fd, PollFlags::IN)];
+            poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap() == 1
+        };
+        for entry in [1, 2, 1, 3] {
+            channel.push(entry);
+        }
+        channel.withdraw(|&entry| entry == 1);
+        for entry in [2, 3] {
+            assert!(readable());
+            assert_eq!(channel.pop(), Ok(entry));
+        }
+        assert!(!readable());
+        channel.withdraw(|_| true);
+        channel.push(4);
+        assert_eq!(channel.pop(), Ok(4));
     }
 
     #[test]
