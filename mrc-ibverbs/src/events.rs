@@ -45,7 +45,9 @@ impl<T> Waitable<T> {
     }
 
     pub(crate) fn push(&self, entry: T) {
-        self.queue.lock().push_back(entry);
+        // Under the lock: who takes the entry back takes its count along.
+        let mut queue = self.queue.lock();
+        queue.push_back(entry);
         // Only a counter near 2^64 could block.
         let _ = rustix::io::write(&self.fd, &1u64.to_ne_bytes());
     }
@@ -180,9 +182,9 @@ impl Hub {
         listener.state.store(QPS_ERR, Ordering::Release);
         // A requester's failure is told by its completions.
         let event_type = match cause {
-            ErrorCause::RequestInvalid | ErrorCause::RequestWimm => EVENT_QP_REQ_ERR,
+            ErrorCause::RequestInvalid | ErrorCause::RequestWimm | ErrorCause::RequestNoReceive => EVENT_QP_REQ_ERR,
             ErrorCause::RequestAccess => EVENT_QP_ACCESS_ERR,
-            ErrorCause::RequestNoReceive | ErrorCause::RequestFailed | ErrorCause::PeerSilent => EVENT_QP_FATAL,
+            ErrorCause::RequestFailed | ErrorCause::PeerSilent => EVENT_QP_FATAL,
             ErrorCause::Application => return,
             _ => return,
         };
@@ -417,6 +419,30 @@ mod tests {
 
         fn events(&self) -> usize {
             self.channel.queue.lock().len()
+        }
+    }
+
+    /// What a responder refuses is an event of its queue pair; what a requester meets, its completions tell.
+    //= ERR-002 test
+    #[test]
+    fn a_responder_that_refuses_tells_its_application() {
+        let hub = Hub::new(1, Arc::new(Mutex::new(Registry::new(Vec::new(), 0))));
+        let (events, state) = (Arc::new(Waitable::new().unwrap()), Arc::default());
+        hub.add_qp(7, 64 as *mut IbvQp, &events, &state);
+        for (cause, want) in [
+            (ErrorCause::RequestInvalid, Some(EVENT_QP_REQ_ERR)),
+            (ErrorCause::RequestWimm, Some(EVENT_QP_REQ_ERR)),
+            (ErrorCause::RequestNoReceive, Some(EVENT_QP_REQ_ERR)),
+            (ErrorCause::RequestAccess, Some(EVENT_QP_ACCESS_ERR)),
+            (ErrorCause::RequestFailed, Some(EVENT_QP_FATAL)),
+            (ErrorCause::RemoteAccess, None),
+            (ErrorCause::RetryExceeded, None),
+            (ErrorCause::PostRefused, None),
+            (ErrorCause::Application, None),
+        ] {
+            hub.qp_failed(7, cause);
+            assert_eq!(events.queue.lock().pop_front().map(|event| event.event_type), want, "{cause:?}");
+            assert_eq!(state.load(Ordering::Acquire), QPS_ERR);
         }
     }
 
