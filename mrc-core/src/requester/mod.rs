@@ -124,9 +124,6 @@ pub(crate) struct Requester {
     pub(crate) probe_rate_limit_ns: u64,
 }
 
-/// Most PSNs beyond the last Transport ACK: half of all, less a window.
-const MOST_SPAN: u32 = (1 << 23) - (1 << 16);
-
 /// Widest window that a SACK can offer, in PSNs.
 const MOST_WINDOW: u32 = 255 * 128;
 
@@ -241,17 +238,6 @@ impl Requester {
             path_mtu,
             ..Self::IDLE
         }
-    }
-
-    /// A full send queue of requests like one that was posted spans more PSNs than can be compared.
-    pub(crate) fn watch_span(&mut self) {
-        self.begin_gate = 0;
-    }
-
-    /// Whether a request of so many packets would end further beyond the last Transport ACK than PSNs can be compared.
-    fn is_too_far(&self, packets: u32) -> bool {
-        let open = self.max_sent.value().wrapping_sub(self.tack.value()) & 0xFF_FFFF;
-        open > 0 && open.saturating_add(packets) > MOST_SPAN // Behind an acknowledgement of all any may begin.
     }
 
     /// A write with immediate is covered by a Transport ACK.

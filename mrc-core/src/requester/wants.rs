@@ -24,6 +24,23 @@ impl Wants {
     }
 }
 
+/// Most PSNs beyond the last Transport ACK: half of all, less a window of requests that begin together.
+const MOST_SPAN: u32 = (1 << 23) - (1 << 16);
+
+impl Requester {
+    /// A full send queue of requests like one that was posted spans more PSNs than can be compared.
+    pub(crate) fn watch_span(&mut self) {
+        self.begin_gate = 0;
+    }
+
+    /// Whether a request of so many packets would end further beyond the last Transport ACK than PSNs can be compared. Behind
+    /// a Transport ACK for all that was sent any request may begin.
+    fn is_too_far(&self, packets: u32) -> bool {
+        let open = self.max_sent.value().wrapping_sub(self.tack.value()) & 0xFF_FFFF;
+        open > 0 && open.saturating_add(packets) > MOST_SPAN
+    }
+}
+
 impl TxSide<'_, '_> {
     /// What the QP wants right after a write packet: that can only have brought forward the deadlines of packets, tail
     /// probe and paths; the timer knows the others.
