@@ -79,7 +79,8 @@ pub(crate) struct Requester {
     pub(crate) wimm_tx: u16,
     /// Writes with immediate begun and not covered by a Transport ACK.
     wimm_inflight: u16,
-    /// With so many of them a request is looked at before it begins: `wimm_tx`, 0 once one was long.
+    /// With so many of them a request is looked at before it begins: `wimm_tx`, more than there can be where none is allowed, 0 once
+    /// a request was long.
     pub(crate) begin_gate: u16,
     /// Whether there was a sign of life: until then `last_heard` is when the QP was connected.
     pub(crate) was_heard: bool,
@@ -212,7 +213,7 @@ impl Requester {
             next_msn: cfg.msn_start,
             next_rqmsn: cfg.rqmsn_start,
             wimm_tx: attr.max_wimm,
-            begin_gate: attr.max_wimm,
+            begin_gate: if attr.max_wimm == 0 { u16::MAX } else { attr.max_wimm },
             dynamic_mpr: attr.dynamic_mpr,
             last_heard: now,
             last_answer: now,
