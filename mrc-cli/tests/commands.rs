@@ -55,6 +55,8 @@ fn exit_codes_mean_the_same_everywhere() {
         (&["frob"], 2),
         (&["sim", "run", "frob"], 2),
         (&["conform", "--knob", "frob=1"], 2),
+        (&["conform", "--knob", "mtu"], 2),
+        (&["conform", "--knob", "mtu=on"], 2),
         (&["conform", "--serve", "--iface", "no-such-nic"], 2),
         (&["decode", "/no/such.pcap"], 2),
         (&["completions", "frob"], 2),

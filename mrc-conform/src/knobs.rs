@@ -91,6 +91,12 @@ pub const KNOBS: &[Knob] = &[
     q("OQ-17", "resurrect_probes", 1, "good probe answers that revive an EV"),
     q("OQ-17", "probe_interval", 1_000_000, "distance of two probes of a bad EV, ns"),
     q("OQ-16", "marked_probe_good", 0, "a marked answer to that probe makes the EV good, not skipped"),
+    q(
+        "OQ-70",
+        "reuse_nacked_ev",
+        0,
+        "a retransmission takes the EV that its NACK named where no other good one is free",
+    ),
     k("ev_min_active", 1, "EVs that stay in rotation whatever happens"),
     q("OQ-19", "last_resort", 1, "a bad EV when there is no other: 0 never, 1 one packet per base RTT, 2 at any pace"),
     q("OQ-44", "pkey", 0xFFFF, "partition key"),
@@ -201,23 +207,34 @@ impl Knobs {
     /// Takes in `name=value`, or `name` for a switch that is on.
     ///
     /// # Errors
-    /// No such knob, or no value of it.
+    /// No such knob, no value of it, or no value at all where the knob is no switch.
     pub fn read(&mut self, item: &str) -> Result<(), String> {
-        let (name, value) = item.split_once('=').unwrap_or((item, "on"));
-        let limit = match name {
-            "planes" => 8,
-            "evs" => 192,
-            _ => i64::from(u32::MAX),
+        let (name, text) = item.split_once('=').map_or((item, None), |(name, value)| (name, Some(value)));
+        let values = Values::of(name)?;
+        let value = match text {
+            Some(text) => values.read(text),
+            None => values.read("on"),
         };
-        let value = word(value).filter(|value| (0..=limit).contains(value));
-        let value = value.ok_or_else(|| format!("`{item}`: not a number or word up to {limit}"))?;
-        if self.set(name, value) {
-            Ok(())
-        } else {
-            let hint = nearest(name, KNOBS.iter().map(|knob| knob.name));
-            let hint = hint.map_or(String::new(), |near| format!("did you mean `{near}`? "));
-            Err(format!("no knob `{name}`; {hint}`mrc conform --list-knobs` shows them"))
+        let value = value.ok_or_else(|| match text {
+            Some(_) => format!("`{item}`: {name} takes {values}"),
+            None => format!("`{item}` needs a value: {name} takes {values}, e.g. {name}={}", self.get(name)),
+        })?;
+        self.set(name, value);
+        Ok(())
+    }
+
+    /// Whether each is a knob and has a value that the knob can have: for knobs that were not read by [`Self::read`].
+    ///
+    /// # Errors
+    /// The first one that is not.
+    pub fn check(&self) -> Result<(), String> {
+        for (name, value) in self.iter() {
+            let values = Values::of(name)?;
+            if !values.contains(value) {
+                return Err(format!("`{name}={value}`: {name} takes {values}"));
+            }
         }
+        Ok(())
     }
 
     /// Those that a script sets, by name.
@@ -226,14 +243,154 @@ impl Knobs {
     }
 }
 
-/// A value as scripts write it: a number or one of the words of a knob.
-fn word(text: &str) -> Option<i64> {
-    Some(match text {
-        "off" | "hold" | "reset" | "sender" => 0,
-        "on" | "nak" | "init" | "requester" => 1,
-        "rtr" => 2,
-        "rts" => 3,
-        "error" => 4,
-        _ => return crate::number::number(text).and_then(|n| i64::try_from(n).ok()),
-    })
+/// What a knob can be set to.
+enum Values {
+    /// Words for the numbers from 0 on, and the largest number.
+    Words(&'static [&'static str], i64),
+    /// Numbers, these included.
+    Range(i64, i64),
+    /// One of these.
+    OneOf(&'static [i64]),
+}
+
+const SWITCH: Values = Values::Words(&["off", "on"], 1);
+
+/// Numbers that are not 0 to 2^32 - 1, and what is no number.
+const VALUES: &[(&str, Values)] = &[
+    ("state", Values::Words(&["reset", "init", "rtr", "rts", "error"], 4)),
+    ("no_receive", Values::Words(&["hold", "nak"], 1)),
+    ("pdcid_order", Values::Words(&["sender", "requester"], 1)),
+    ("last_resort", Values::Words(&["off", "on"], 2)),
+    ("mtu", Values::OneOf(&[256, 512, 1024, 2048, 4096])),
+    ("ip", Values::OneOf(&[4, 6])),
+    ("bth_se_bit", Values::OneOf(&[6, 7])),
+    ("eeth_op_bit", Values::OneOf(&[2, 4])),
+    ("planes", Values::Range(1, 8)),
+    ("evs", Values::Range(1, 192)),
+    ("psn", Values::Range(0, 0xFF_FFFF)),
+    ("sq_psn", Values::Range(0, 0xFF_FFFF)),
+    ("mpr", Values::Range(1, 255)),
+    ("mpr_tx", Values::Range(1, 255)),
+    ("max_wimm", Values::Range(0, 0xFFFF)),
+    ("max_wimm_dest", Values::Range(0, 0xFFFF)),
+    ("timeout", Values::Range(0, 24)),
+    ("linear", Values::Range(0, 7)),
+    ("exp", Values::Range(0, 25)),
+    ("msn_start", Values::Range(0, 0xFFFF)),
+    ("rqmsn_start", Values::Range(0, 0xFFFF)),
+    ("always_skip_after", Values::Range(0, 0xFF)),
+    ("wimm_nak_syndrome", Values::Range(0, 0xFF)),
+    ("reorder_min", Values::Range(0, 0xFFFF)),
+    ("reorder_factor", Values::Range(0, 0xFFFF)),
+    ("loss_ev_action", Values::Range(0, 3)),
+    ("resurrect_probes", Values::Range(0, 0xFF)),
+    ("ev_min_active", Values::Range(0, 0xFFFF)),
+    ("pkey", Values::Range(0, 0xFFFF)),
+    ("udp_port", Values::Range(0, 0xFFFF)),
+    ("udp_accept", Values::Range(0, 0xFFFF)),
+    ("neth_cc_type", Values::Range(0, 15)),
+    ("dscp_no_trim", Values::Range(0, 63)),
+    ("dscp_trimmable", Values::Range(0, 63)),
+    ("dscp_retx", Values::Range(0, 63)),
+    ("dscp_trimmed", Values::Range(0, 63)),
+    ("dscp_trimmed_lasthop", Values::Range(0, 63)),
+    ("dscp_control", Values::Range(0, 63)),
+    ("size_overhead", Values::Range(0, 0xFFFF)),
+    ("bitmap_reach", Values::Range(0, 0xFF)),
+    ("base_rtt", ANY),
+    ("target_delay", ANY),
+    ("window", ANY),
+    ("sack_threshold", ANY),
+    ("ev_probe_rate", ANY),
+    ("port_unmask_after", ANY),
+    ("probe_limit", ANY),
+    ("keepalive", ANY),
+    ("skip_time", ANY),
+    ("probe_interval", ANY),
+];
+
+const ANY: Values = Values::Range(0, u32::MAX as i64);
+
+impl Values {
+    /// Those of a knob.
+    fn of(name: &str) -> Result<&'static Self, String> {
+        if !KNOBS.iter().any(|knob| knob.name == name) {
+            let hint = nearest(name, KNOBS.iter().map(|knob| knob.name));
+            let hint = hint.map_or(String::new(), |near| format!("did you mean `{near}`? "));
+            return Err(format!("no knob `{name}`; {hint}`mrc conform --list-knobs` shows them"));
+        }
+        Ok(VALUES.iter().find(|(known, _)| *known == name).map_or(&SWITCH, |(_, values)| values))
+    }
+
+    fn contains(&self, value: i64) -> bool {
+        match self {
+            Self::Words(_, most) => (0..=*most).contains(&value),
+            Self::Range(least, most) => (*least..=*most).contains(&value),
+            Self::OneOf(all) => all.contains(&value),
+        }
+    }
+
+    /// A value as scripts write it: a number or one of the knob's words.
+    fn read(&self, text: &str) -> Option<i64> {
+        let words = if let Self::Words(words, _) = self { *words } else { &[] };
+        let word = (0..).zip(words).find(|(_, word)| **word == text).map(|(value, _)| value);
+        let number = || crate::number::number(text).and_then(|n| i64::try_from(n).ok());
+        word.or_else(number).filter(|value| self.contains(*value))
+    }
+}
+
+impl std::fmt::Display for Values {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Words(words, most) if words.len() as i64 > *most => write!(f, "{}", words.join(", ")),
+            Self::Words(words, most) => write!(f, "{} or {most}", words.join(", ")),
+            Self::Range(least, most) => write!(f, "a number from {least} to {most}"),
+            Self::OneOf(all) => {
+                let all: Vec<String> = all.iter().map(i64::to_string).collect();
+                write!(f, "{}", all.join(", "))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A number that is left out was 1, and a word of another knob was its number: `mtu` was an MTU of 1 byte.
+    #[test]
+    fn only_a_switch_is_on_without_a_value() {
+        for knob in KNOBS {
+            let switch = matches!(Values::of(knob.name).unwrap(), Values::Words(["off", "on"], _));
+            let bare = Knobs::default().read(knob.name);
+            assert_eq!(bare.is_ok(), switch, "{}: {bare:?}", knob.name);
+            if !switch {
+                assert!(bare.unwrap_err().contains("needs a value"), "{}", knob.name);
+                assert!(Knobs::default().read(&format!("{}=on", knob.name)).is_err(), "{}", knob.name);
+            }
+            let default = format!("{}={}", knob.name, knob.default);
+            assert_eq!(Knobs::default().read(&default), Ok(()), "its own default");
+            assert!(switch == (knob.default <= 1 && Knobs::default().read(&format!("{}=off", knob.name)).is_ok()));
+        }
+        for (name, _) in VALUES {
+            assert!(KNOBS.iter().any(|knob| knob.name == *name), "{name}");
+        }
+        let error = Knobs::default().read("mtu").unwrap_err();
+        assert_eq!(error, "`mtu` needs a value: mtu takes 256, 512, 1024, 2048, 4096, e.g. mtu=1024");
+    }
+
+    /// These were cut to the width of their field: 270 was a timeout of 14.
+    #[test]
+    fn a_value_that_the_knob_cannot_have_is_refused() {
+        for item in ["timeout=270", "mpr=256", "mpr=0", "psn=0x1000000", "ip=5", "state=5", "oor_silent=2", "linear=8"]
+        {
+            assert!(Knobs::default().read(item).unwrap_err().contains("takes"), "{item}");
+        }
+        let mut knobs = Knobs::default();
+        assert_eq!(knobs.check(), Ok(()));
+        assert!(knobs.set("mtu", 1));
+        assert_eq!(knobs.check().unwrap_err(), "`mtu=1`: mtu takes 256, 512, 1024, 2048, 4096");
+        assert_eq!((knobs.read("state=rtr"), knobs.get("state")), (Ok(()), 2));
+        assert_eq!((knobs.read("last_resort=2"), knobs.get("last_resort")), (Ok(()), 2));
+    }
 }

@@ -89,7 +89,7 @@ readings! {
     oq_18_skip_for_a_time: "skip_time=1000000", 1, ["behaviour"];
     oq_18_marks_prolong_a_skip: "skip_extends=1", 1, ["behaviour"];
     oq_19_a_last_resort_at_any_pace: "last_resort=2", 1, ["behaviour"];
-    oq_19_no_last_resort: "last_resort=0", 1, ["behaviour"];
+    oq_19_no_last_resort: "last_resort=0", 1, ["behaviour", "ev"];
     oq_21_service_time_is_added: "svc_time=1", 1, ["seth.stamp"];
     oq_22_a_private_stamp_counts_microseconds: "tsr_us=1", 1, ["seth.stamp"];
     oq_23_the_outer_label: "ev_in_outer_label=1", 2, ["seth.entropy"];
@@ -118,6 +118,7 @@ readings! {
     oq_50_a_late_nak_is_fatal: "stale_nak_fatal=1", 1, ["behaviour"];
     oq_61_masked_ports_are_not_probed: "probe_masked_ports=0", 1, ["behaviour"];
     oq_61_only_an_update_unmasks_a_port: "port_unmask_after=0", 2, ["behaviour", "port"];
+    oq_70_the_last_good_path_again: "reuse_nacked_ev=1", 1, ["behaviour", "ev"];
 }
 
 /// Whether a reading sets this knob.

@@ -226,12 +226,14 @@ mod tests {
         assert_eq!(std::format!("{:?}", convert::rts(&given, &limits).unwrap()), std::format!("{wanted:?}"));
         (given.reorder_floor_ns, given.reorder_tolerance, given.exponential_from_t0, given.blame_silence) =
             (1, 2, 1, 0);
-        (given.paths.last_resort_unpaced, given.paths.marked_probe_good, given.paths.skip_extends) = (1, 1, 1);
+        (given.paths.last_resort_unpaced, given.paths.marked_probe_good) = (1, 1);
+        (given.paths.skip_extends, given.paths.reuse_nacked_ev) = (1, 1);
         given.max_wimm = 0xFFFF;
         (wanted.reorder_floor_ns, wanted.reorder_tolerance) = (1, 2);
         (wanted.exponential_from_t0, wanted.blame_silence, wanted.max_wimm) = (true, false, 0xFFFF);
         let paths = &mut wanted.paths;
-        (paths.last_resort_unpaced, paths.marked_probe_good, paths.skip_extends) = (true, true, true);
+        (paths.last_resort_unpaced, paths.marked_probe_good) = (true, true);
+        (paths.skip_extends, paths.reuse_nacked_ev) = (true, true);
         assert_eq!(std::format!("{:?}", convert::rts(&given, &limits).unwrap()), std::format!("{wanted:?}"));
 
         let mut given = convert::rtr_default();

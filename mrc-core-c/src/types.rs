@@ -511,6 +511,8 @@ pub struct mrc_core_paths {
     pub marked_probe_good: u8,
     /// A mark lengthens a skip under MRC_CORE_SKIP_TIME that is in force.
     pub skip_extends: u8,
+    /// A retransmission may use the EV that its NACK named while no other healthy EV is on a free port.
+    pub reuse_nacked_ev: u8,
 }
 
 /// What a QP learns when it becomes able to send. Fill it with mrc_core_rts_default(), then change fields.

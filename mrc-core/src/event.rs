@@ -44,6 +44,8 @@ pub enum ErrorCause {
     RequestFailed,
     /// The application asked for it.
     Application,
+    /// The driver had taken a request from the application that the engine refused ([`Endpoint::fail_post`](crate::Endpoint::fail_post)).
+    PostRefused,
 }
 
 impl ErrorCause {
@@ -65,6 +67,7 @@ impl ErrorCause {
             Self::RequestNoReceive => "the peer's write with immediate found no receive request",
             Self::RequestFailed => "the peer's write could not be placed",
             Self::Application => "moved to ERROR by the application",
+            Self::PostRefused => "a posted request was refused: its L_Key, rights, bounds or length",
         }
     }
 }
@@ -364,7 +367,7 @@ impl Sequence for Events<'_> {
 crate::image::stored!(enum ErrorCause {
     0 => RetryExceeded, 1 => NoUsablePort, 2 => PeerSilent, 3 => RemoteInvalidRequest, 4 => RemoteAccess, 5 => RemoteOperation,
     6 => LocalProtection, 7 => RequestInvalid, 8 => RequestAccess, 9 => RequestWimm, 10 => RequestNoReceive,
-    11 => RequestFailed, 12 => Application,
+    11 => RequestFailed, 12 => Application, 13 => PostRefused,
 });
 crate::image::stored!(enum Event {
     0 => QpError { qp, cause }, 1 => Ev { qp, transition }, 2 => EvProfile { profile, entry, ev, port, state, dropped },

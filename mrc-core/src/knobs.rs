@@ -206,6 +206,7 @@ impl RtsAttr {
         "reorder_min",
         "reorder_tolerance",
         "resurrect_probes",
+        "reuse_nacked_ev",
         "skip_extends",
         "skip_time",
         "tail_probe",
@@ -248,6 +249,7 @@ impl RtsAttr {
             "reorder_min" => self.reorder_pkts_min = fit(value)?,
             "reorder_tolerance" => self.reorder_tolerance = fit(value)?,
             "resurrect_probes" => self.paths.resurrect_probes = fit(value)?,
+            "reuse_nacked_ev" => self.paths.reuse_nacked_ev = flag(value)?,
             "skip_extends" => self.paths.skip_extends = flag(value)?,
             "skip_time" => {
                 self.paths.skip_mode = if value == 0 { SkipMode::Rotation } else { SkipMode::Time { ns: value } };

@@ -3,8 +3,9 @@
 
 use mrc_core::path::{EvEntry, compact_profile};
 use mrc_core::{
-    Endpoint, EndpointConfig, EvProfileHandle, Instant, Limits, MAX_PORTS, ModifyError, OwnedStorage, Pd, PeerConfig,
-    PeerHandle, PlanePath, PortConfig, QpHandle, QpInit, QpState, RetryConfig, Route, RtrAttr, RtsAttr,
+    CqHandle, Endpoint, EndpointConfig, ErrorCause, EvProfileHandle, Instant, Limits, MAX_PORTS, ModifyError,
+    OwnedStorage, Pd, PeerConfig, PeerHandle, PlanePath, PortConfig, QpHandle, QpInit, QpState, RetryConfig, Route,
+    RtrAttr, RtsAttr, Status,
 };
 use mrc_wire::{Ev, Ip, PortNum, Psn, Qpn};
 
@@ -103,5 +104,25 @@ fn rts_refuses_each_bad_attribute_by_name_and_changes_nothing() {
         }
         engine.modify_to_rts(Instant::ZERO, qp, &good).unwrap();
         assert_eq!(state(engine, qp), QpState::Rts);
+    });
+}
+
+/// A request that the driver had taken is refused: the queue pair failed, and says with what; the application asked for nothing.
+//= ERR-001 test
+#[test]
+fn a_refused_request_is_no_wish_of_the_application() {
+    in_init(|engine, qp, _, _| {
+        engine.post_recv(qp, 7).unwrap();
+        engine.fail_post(Instant::ZERO, qp).unwrap();
+        let cause = engine.qp_info(qp).unwrap().cause.unwrap();
+        assert_eq!((cause, state(engine, qp)), (ErrorCause::PostRefused, QpState::Error));
+        assert!(!cause.text().contains("application") && engine.stats().qp_errors == 1);
+        assert_eq!(
+            engine.poll_completion(CqHandle::from_index(0)).map(|done| (done.wr_id, done.status)),
+            Some((7, Status::Flushed))
+        );
+        engine.modify_to_reset(qp).unwrap();
+        engine.destroy_qp(qp).unwrap();
+        assert_eq!(engine.fail_post(Instant::ZERO, qp), Err(ModifyError::Unknown));
     });
 }

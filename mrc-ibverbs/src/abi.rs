@@ -6,6 +6,8 @@
 use core::ffi::{c_char, c_int, c_void};
 
 pub(crate) type Op = Option<unsafe extern "C" fn()>;
+/// An operation of an extended queue pair that we do not have; arguments behind the queue pair are not looked at.
+pub(crate) type WrOp = Option<unsafe extern "C" fn(*mut IbvQpEx)>;
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -59,7 +61,7 @@ pub(crate) struct VerbsContext {
     pub(crate) query_device_ex:
         Option<unsafe extern "C" fn(*mut IbvContext, *const u32, *mut IbvDeviceAttrEx, usize) -> c_int>,
     pub(crate) before_qp: [Op; 5],
-    pub(crate) create_qp_ex: Option<unsafe extern "C" fn(*mut IbvContext, *const IbvQpInitAttrEx) -> *mut IbvQp>,
+    pub(crate) create_qp_ex: Option<unsafe extern "C" fn(*mut IbvContext, *mut IbvQpInitAttrEx) -> *mut IbvQp>,
     pub(crate) get_srq_num: Op,
     pub(crate) create_srq_ex: Option<unsafe extern "C" fn(*mut IbvContext, *mut c_void) -> *mut c_void>,
     pub(crate) open_xrcd: Option<unsafe extern "C" fn(*mut IbvContext, *mut c_void) -> *mut c_void>,
@@ -152,16 +154,16 @@ pub(crate) struct IbvQpEx {
     pub(crate) comp_mask: u64,
     pub(crate) wr_id: u64,
     pub(crate) wr_flags: u32,
-    pub(crate) wr_atomic_cmp_swp: Op,
-    pub(crate) wr_atomic_fetch_add: Op,
-    pub(crate) wr_bind_mw: Op,
-    pub(crate) wr_local_inv: Op,
-    pub(crate) wr_rdma_read: Op,
+    pub(crate) wr_atomic_cmp_swp: WrOp,
+    pub(crate) wr_atomic_fetch_add: WrOp,
+    pub(crate) wr_bind_mw: WrOp,
+    pub(crate) wr_local_inv: WrOp,
+    pub(crate) wr_rdma_read: WrOp,
     pub(crate) wr_rdma_write: Option<unsafe extern "C" fn(*mut IbvQpEx, u32, u64)>,
     pub(crate) wr_rdma_write_imm: Option<unsafe extern "C" fn(*mut IbvQpEx, u32, u64, u32)>,
-    pub(crate) wr_send: [Op; 4],
-    pub(crate) wr_set_ud_addr: Op,
-    pub(crate) wr_set_xrc_srqn: Op,
+    pub(crate) wr_send: [WrOp; 4],
+    pub(crate) wr_set_ud_addr: WrOp,
+    pub(crate) wr_set_xrc_srqn: WrOp,
     pub(crate) wr_set_inline_data: Option<unsafe extern "C" fn(*mut IbvQpEx, *const c_void, usize)>,
     pub(crate) wr_set_inline_data_list: Option<unsafe extern "C" fn(*mut IbvQpEx, usize, *const IbvDataBuf)>,
     pub(crate) wr_set_sge: Option<unsafe extern "C" fn(*mut IbvQpEx, u32, u64, u32)>,
@@ -169,7 +171,7 @@ pub(crate) struct IbvQpEx {
     pub(crate) wr_start: Option<unsafe extern "C" fn(*mut IbvQpEx)>,
     pub(crate) wr_complete: Option<unsafe extern "C" fn(*mut IbvQpEx) -> c_int>,
     pub(crate) wr_abort: Option<unsafe extern "C" fn(*mut IbvQpEx)>,
-    pub(crate) wr_atomic_write: Op,
+    pub(crate) wr_atomic_write: WrOp,
 }
 
 #[repr(C)]

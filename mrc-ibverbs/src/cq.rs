@@ -166,6 +166,7 @@ pub(crate) unsafe extern "C" fn resize_cq(cq: *mut IbvCq, cqe: c_int) -> c_int {
     let resize = || match object::get::<Cq>(cq) {
         // SAFETY: the CQ lives. A queue that is large enough is what was asked for; it never overruns anyway.
         Ok(_) if cqe > 0 && cqe <= unsafe { (*cq).cqe } => Ok(()),
+        Ok(_) if cqe <= 0 => Err(libc::EINVAL),
         Ok(_) => {
             log::error!("ibv_resize_cq: a completion queue cannot grow; create it with {cqe} entries");
             Err(libc::EOPNOTSUPP)

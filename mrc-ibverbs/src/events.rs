@@ -1,6 +1,7 @@
 //! What sleeps and wakes: asynchronous events of a context, completion channels, and how both hear of the engine.
 
 use std::collections::{HashMap, VecDeque};
+use std::io::IoSliceMut;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -12,6 +13,7 @@ use mrc_core::{ErrorCause, Event};
 use mrc_verbs_shim::logging;
 use parking_lot::{Condvar, Mutex};
 use rustix::event::{EventfdFlags, eventfd};
+use rustix::io::{ReadWriteFlags, preadv2};
 
 use crate::abi::{
     EVENT_PORT_ACTIVE, EVENT_PORT_ERR, EVENT_QP_ACCESS_ERR, EVENT_QP_FATAL, EVENT_QP_REQ_ERR, IbvAsyncEvent,
@@ -43,7 +45,9 @@ impl<T> Waitable<T> {
     }
 
     pub(crate) fn push(&self, entry: T) {
-        self.queue.lock().push_back(entry);
+        // Under the lock: who takes the entry back takes its count along.
+        let mut queue = self.queue.lock();
+        queue.push_back(entry);
         // Only a counter near 2^64 could block.
         let _ = rustix::io::write(&self.fd, &1u64.to_ne_bytes());
     }
@@ -60,9 +64,19 @@ impl<T> Waitable<T> {
         }
     }
 
-    /// Takes back what nobody has read yet.
+    /// Takes back what nobody has read yet, and its counts: who polls the descriptor would find nothing behind them, and sleep.
     pub(crate) fn withdraw(&self, is: impl Fn(&T) -> bool) {
-        self.queue.lock().retain(|entry| !is(entry));
+        let mut queue = self.queue.lock();
+        let before = queue.len();
+        queue.retain(|entry| !is(entry));
+        for _ in queue.len()..before {
+            // A reader that took the count before the lock finds the queue empty and goes on waiting.
+            let mut count = [0; 8];
+            let now = ReadWriteFlags::NOWAIT;
+            if preadv2(&self.fd, &mut [IoSliceMut::new(&mut count)], u64::MAX, now).is_err() {
+                break;
+            }
+        }
     }
 }
 
@@ -168,9 +182,9 @@ impl Hub {
         listener.state.store(QPS_ERR, Ordering::Release);
         // A requester's failure is told by its completions.
         let event_type = match cause {
-            ErrorCause::RequestInvalid | ErrorCause::RequestWimm => EVENT_QP_REQ_ERR,
+            ErrorCause::RequestInvalid | ErrorCause::RequestWimm | ErrorCause::RequestNoReceive => EVENT_QP_REQ_ERR,
             ErrorCause::RequestAccess => EVENT_QP_ACCESS_ERR,
-            ErrorCause::RequestNoReceive | ErrorCause::RequestFailed | ErrorCause::PeerSilent => EVENT_QP_FATAL,
+            ErrorCause::RequestFailed | ErrorCause::PeerSilent => EVENT_QP_FATAL,
             ErrorCause::Application => return,
             _ => return,
         };
@@ -374,6 +388,8 @@ pub(crate) unsafe extern "C" fn ack_cq_events(cq: *mut IbvCq, n: u32) {
 mod tests {
     use std::sync::atomic::AtomicBool;
 
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
     use super::*;
 
     /// A CQ that is a count of completions, with a channel.
@@ -404,6 +420,52 @@ mod tests {
         fn events(&self) -> usize {
             self.channel.queue.lock().len()
         }
+    }
+
+    /// What a responder refuses is an event of its queue pair; what a requester meets, its completions tell.
+    //= ERR-002 test
+    #[test]
+    fn a_responder_that_refuses_tells_its_application() {
+        let hub = Hub::new(1, Arc::new(Mutex::new(Registry::new(Vec::new(), 0))));
+        let (events, state) = (Arc::new(Waitable::new().unwrap()), Arc::default());
+        hub.add_qp(7, 64 as *mut IbvQp, &events, &state);
+        for (cause, want) in [
+            (ErrorCause::RequestInvalid, Some(EVENT_QP_REQ_ERR)),
+            (ErrorCause::RequestWimm, Some(EVENT_QP_REQ_ERR)),
+            (ErrorCause::RequestNoReceive, Some(EVENT_QP_REQ_ERR)),
+            (ErrorCause::RequestAccess, Some(EVENT_QP_ACCESS_ERR)),
+            (ErrorCause::RequestFailed, Some(EVENT_QP_FATAL)),
+            (ErrorCause::RemoteAccess, None),
+            (ErrorCause::RetryExceeded, None),
+            (ErrorCause::PostRefused, None),
+            (ErrorCause::Application, None),
+        ] {
+            hub.qp_failed(7, cause);
+            assert_eq!(events.queue.lock().pop_front().map(|event| event.event_type), want, "{cause:?}");
+            assert_eq!(state.load(Ordering::Acquire), QPS_ERR);
+        }
+    }
+
+    /// A program that polls the descriptor and then takes an event slept for ever behind one that was taken back.
+    #[test]
+    fn what_is_taken_back_leaves_nothing_to_poll_for() {
+        let channel = Waitable::new().unwrap();
+        let readable = || {
+            let mut fds = [PollFd::new(&channel.fd, PollFlags::IN)];
+            poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap() == 1
+        };
+        for entry in [1, 2, 1, 3] {
+            channel.push(entry);
+        }
+        channel.withdraw(|&entry| entry == 1);
+        for entry in [2, 3] {
+            assert!(readable());
+            assert_eq!(channel.pop(), Ok(entry));
+        }
+        assert!(!readable());
+        channel.withdraw(|_| true);
+        channel.push(4);
+        assert_eq!(channel.pop(), Ok(4));
     }
 
     #[test]

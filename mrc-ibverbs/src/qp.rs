@@ -44,7 +44,7 @@ pub(crate) const MAX_WIMM: u16 = 256;
 pub(crate) struct Qp {
     pub(crate) abi: UnsafeCell<IbvQpEx>,
     /// `wr_flush`, which newer headers have at the end of the structure.
-    wr_flush: crate::abi::Op,
+    wr_flush: crate::abi::WrOp,
     pub(crate) handle: QpHandle,
     /// `IBV_QPS_*`; the progress thread sets ERR.
     pub(crate) state: Arc<AtomicU32>,
@@ -164,7 +164,7 @@ pub(crate) unsafe extern "C" fn create_qp(pd: *mut IbvPd, attr: *mut IbvQpInitAt
     object::pointer(make())
 }
 
-pub(crate) unsafe extern "C" fn create_qp_ex(context: *mut IbvContext, attr: *const IbvQpInitAttrEx) -> *mut IbvQp {
+pub(crate) unsafe extern "C" fn create_qp_ex(context: *mut IbvContext, attr: *mut IbvQpInitAttrEx) -> *mut IbvQp {
     let make = || {
         object::get::<Context>(context)?;
         if attr.is_null() {
@@ -189,7 +189,10 @@ pub(crate) unsafe extern "C" fn create_qp_ex(context: *mut IbvContext, attr: *co
             return Err(object::unsupported("send operations other than writes"));
         }
         // SAFETY: the mask says so of this one too.
-        create(unsafe { (*attr).pd }, &base, extended).map(|(qp, _)| qp)
+        let (qp, cap) = create(unsafe { (*attr).pd }, &base, extended)?;
+        // SAFETY: not null; the application learns what it was granted, as from `ibv_create_qp`.
+        unsafe { (*attr).cap = cap };
+        Ok(qp)
     };
     object::pointer(make())
 }
@@ -341,6 +344,11 @@ pub(crate) unsafe extern "C" fn modify_qp(qp: *mut IbvQp, attr: *mut IbvQpAttr, 
                 }
             })
         })?;
+        match to {
+            QPS_RESET => object.mrc.lock().unbind(),
+            QPS_INIT => object.mrc.lock().bind(&object.engine.profiles.lock()),
+            _ => {}
+        }
         *known = next;
         // An error that the progress thread saw meanwhile stays.
         if to == QPS_RESET || to == QPS_ERR {

@@ -117,6 +117,13 @@ impl Batch {
         }
     }
 
+    /// A request that cannot be: the batch fails, and what follows is ignored.
+    fn fail(&mut self, code: c_int) {
+        if self.error == 0 {
+            self.error = code;
+        }
+    }
+
     /// Gives data to the request begun last, which has so many before it.
     fn give(&mut self, with: impl FnOnce(usize, &mut SendWr) -> Result<(), c_int>) {
         if self.error == 0 {
@@ -270,13 +277,16 @@ pub(crate) unsafe extern "C" fn post_recv(qp: *mut IbvQp, mut wr: *mut IbvRecvWr
 }
 
 /// For operations that an extended QP was not created with; also what MRC lacks.
-pub(crate) unsafe extern "C" fn not_an_operation() {
-    object::set_errno(object::unsupported("this work request"));
+pub(crate) unsafe extern "C" fn not_an_operation(qp: *mut IbvQpEx) {
+    let code = object::unsupported("this work request");
+    object::set_errno(code);
+    // SAFETY: between start and end, by the contract of each of them.
+    unsafe { started(extended(qp)) }.batch.fail(code);
 }
 
 /// The operations of an extended QP.
 pub(crate) fn extended_operations(qp_base: IbvQp) -> IbvQpEx {
-    let no: crate::abi::Op = Some(not_an_operation);
+    let no: crate::abi::WrOp = Some(not_an_operation);
     IbvQpEx {
         qp_base,
         comp_mask: 0,

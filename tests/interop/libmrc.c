@@ -210,6 +210,9 @@ static void probes(void) {
     req[1].req_ev.port = 1;
     got = -1;
     CHECK("an EV that leads nowhere", mrc_ctl_ep_batch_send_wait(mrc, 0, MRC_CTL_EP_OP_EV_PROBE, req, 2, 200000000, rsp, &got) == -1 && errno == ETIMEDOUT && got == 1);
+    struct mrc_ctl_ep_req nobody = req[0];
+    nobody.dgid.raw[15] ^= 0x77;
+    CHECK("a node that nobody knows", mrc_ctl_ep_batch_send_wait(mrc, 0, MRC_CTL_EP_OP_EV_PROBE, &nobody, 1, 1000000, rsp, &got) == -1 && errno == EINVAL);
     CHECK("a traffic class that is no DSCP", mrc_ctl_ep_batch_send_wait(mrc, 64, MRC_CTL_EP_OP_EV_PROBE, req, 1, 1000000, rsp, &got) == -1 && errno == EINVAL);
 }
 
@@ -304,7 +307,16 @@ int main(int argc, char **argv) {
     }
     for (int i = 0; i < 2; i++) CHECK("destroy", !mrc_destroy_qp(plain[i]) && !mrc_destroy_qp(full[i]));
     CHECK("a hint that is free goes", !mrc_destroy_qp_hint(hint));
+    struct mrc_qp *early = make_qp(cq);
+    struct ibv_qp_attr to = {.qp_state = IBV_QPS_INIT, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
+    attr.qp_hint = NULL;
+    NEED("queue pair", early && !mrc_modify_qp(early, &to, IBV_QP_STATE | IBV_QP_ACCESS_FLAGS, &attr, at_init));
+    CHECK("a profile that a queue pair named at INIT stays",
+          mrc_ctl_modify_ev_profile(mrc, PROFILE, &offline, MRC_CTL_EV_PROFILE_STATE) == -1 && errno == EBUSY);
+    to.qp_state = IBV_QPS_RESET;
+    NEED("reset", !mrc_modify_qp(early, &to, IBV_QP_STATE, NULL, 0));
     CHECK("a free profile goes OFFLINE", !mrc_ctl_modify_ev_profile(mrc, PROFILE, &offline, MRC_CTL_EV_PROFILE_STATE));
+    NEED("destroy", !mrc_destroy_qp(early));
     CHECK("queues go", !mrc_destroy_cq(ev_cq) && !mrc_destroy_cq(cq) && !mrc_destroy_comp_channel(channel));
     CHECK("the context goes, once", !mrc_destroy_context(mrc) && mrc_destroy_context(mrc) == -1 && errno == EINVAL);
     CHECK("and verbs' objects", !ibv_dereg_mr(mr) && !ibv_dealloc_pd(pd) && !ibv_close_device(ctx));

@@ -117,6 +117,16 @@ static void extended(struct ibv_mr *from, struct ibv_mr *to) {
     ibv_wr_set_sge(ex, from->lkey, (uintptr_t)from->addr, 9);
     ibv_wr_abort(ex);
     CHECK("an aborted one leaves nothing", ibv_start_poll(cq, &none) == ENOENT);
+    ibv_wr_start(ex);
+    ex->wr_id = 4;
+    ex->wr_flags = IBV_SEND_SIGNALED;
+    ibv_wr_rdma_write(ex, to->rkey, (uintptr_t)to->addr);
+    ibv_wr_set_sge(ex, from->lkey, (uintptr_t)from->addr, 9);
+    ibv_wr_send(ex);
+    ibv_wr_set_sge(ex, from->lkey, (uintptr_t)from->addr, 9);
+    CHECK("one with SEND in it is EOPNOTSUPP", ibv_wr_complete(ex) == EOPNOTSUPP);
+    usleep(100000);
+    CHECK("  and leaves nothing", ibv_start_poll(cq, &none) == ENOENT);
     init.send_ops_flags = IBV_QP_EX_WITH_SEND;
     CHECK("create_qp_ex with SEND is EOPNOTSUPP", !ibv_create_qp_ex(ctx, &init) && errno == EOPNOTSUPP);
     cq_attr.wc_flags = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP;
@@ -185,6 +195,8 @@ static void revoked(struct ibv_mr *from) {
 }
 
 static void bad_input(struct ibv_cq *cq, struct ibv_mr *mr) {
+    CHECK("resizing a queue to nothing is EINVAL, a larger one EOPNOTSUPP",
+          ibv_resize_cq(cq, 0) == EINVAL && ibv_resize_cq(cq, 1 << 20) == EOPNOTSUPP && !ibv_resize_cq(cq, 1));
     errno = 0;
     CHECK("reg_mr over unmapped memory is EFAULT", !ibv_reg_mr(pd, (void *)4096, 4096, 0) && errno == EFAULT);
     char *readable = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

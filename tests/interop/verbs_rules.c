@@ -138,7 +138,20 @@ static void granted(struct ibv_mr *from, struct ibv_mr *to) {
     CHECK("  and may post them",
           !post(a, from, 0, 512, to, IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED | IBV_SEND_INLINE) && one(cq, &wc, 5) == 1 &&
               wc.status == IBV_WC_SUCCESS && !memcmp(from->addr, to->addr, 512));
-    NEED("destroy", !ibv_destroy_qp(a) && !ibv_destroy_qp(b) && !ibv_destroy_cq(cq));
+    NEED("destroy", !ibv_destroy_qp(a) && !ibv_destroy_qp(b));
+    struct ibv_qp_init_attr_ex ex = {
+        .send_cq = cq,
+        .recv_cq = cq,
+        .qp_type = IBV_QPT_RC,
+        .cap = init.cap,
+        .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+        .pd = pd,
+        .send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE,
+    };
+    ex.cap.max_inline_data = 64;
+    struct ibv_qp *extended = ibv_create_qp_ex(ctx, &ex);
+    CHECK("create_qp_ex tells what it granted, too", extended && ex.cap.max_inline_data >= 512);
+    NEED("destroy", !ibv_destroy_qp(extended) && !ibv_destroy_cq(cq));
     errno = 0;
     CHECK("rights that MRC lacks are EOPNOTSUPP",
           !ibv_reg_mr(pd, from->addr, 4096, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND) && errno == EOPNOTSUPP);

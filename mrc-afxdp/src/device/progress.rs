@@ -1,6 +1,7 @@
 //! Turns: whoever has the engine and the ports moves frames and bytes; nothing here decides about the
 //! protocol. Source: the contract on `mrc_core::Endpoint`.
 
+use core::cell::Cell;
 use std::sync::{Arc, mpsc};
 
 use mrc_core::{
@@ -135,6 +136,8 @@ pub(super) struct Progress<'s> {
     /// Frames received.
     frames: u64,
     clock: Clock,
+    /// The last time that was told, in debug builds.
+    latest: Cell<Instant>,
     outlet: Outlet,
     recorder: Recorder,
 }
@@ -168,6 +171,7 @@ impl<'s> Progress<'s> {
             planes: Planes::new(config),
             ports_changed: false,
             clock,
+            latest: Cell::new(Instant::ZERO),
         };
         for plane in 0..progress.ports.len() {
             let absent = matches!(progress.ports[plane], AnyPort::Absent(_));
@@ -179,13 +183,18 @@ impl<'s> Progress<'s> {
     }
 
     pub(super) fn now(&self) -> Instant {
-        self.clock.now()
+        let now = self.clock.now();
+        if cfg!(debug_assertions) {
+            self.latest.set(now);
+        }
+        now
     }
 
     /// A turn of the device's thread; whether there was anything to do.
     fn turn(&mut self) -> bool {
-        let now = self.now();
+        // Jobs have times of their own, and the engine's never goes back.
         let mut worked = self.run_jobs();
+        let now = self.now();
         worked |= self.look_at_links(now);
         worked | self.move_all(now)
     }
@@ -242,13 +251,13 @@ impl<'s> Progress<'s> {
 
     /// What is left to the device's thread while others help.
     fn housekeeping(&mut self) {
-        let now = self.now();
         self.run_jobs();
-        self.look_at_links(now);
+        self.look_at_links(self.now());
         self.raise_events();
     }
 
     fn move_all(&mut self, now: Instant) -> bool {
+        debug_assert!(now >= self.latest.get(), "the engine's time goes back from {:?} to {now:?}", self.latest.get());
         self.recorder.turn(now);
         let mut worked = self.take_posts(now);
         for plane in 0..self.ports.len() {
@@ -358,7 +367,7 @@ impl<'s> Progress<'s> {
                         }
                         if !matches!(why, PostError::State(_)) {
                             // As for any request that fails: those behind it are flushed. The QP exists, so this works.
-                            let _ = self.engine.modify_to_error(now, post.qp);
+                            let _ = self.engine.fail_post(now, post.qp);
                         }
                         let event = DeviceEvent::PostRefused { wr_id: post.work.wr_id(), why };
                         self.shared.raise(self.hook.as_ref(), event);

@@ -19,6 +19,7 @@ use crate::conform::files;
 use crate::conform::link::{Driver, Lines};
 use crate::conform::report::Report;
 use crate::conform::serve::{Serve, serve};
+use crate::conform::setup::Setup;
 use crate::conform::tester::{Door, Tester};
 use crate::out::{out, outln};
 use crate::usage::usage;
@@ -320,7 +321,9 @@ fn chosen(args: &Args) -> anyhow::Result<Vec<Script>> {
 fn door(args: &Args) -> anyhow::Result<Door> {
     if let Some(file) = &args.setup {
         let text = std::fs::read_to_string(file).with_context(|| file.display().to_string()).map_err(usage)?;
-        let setup = serde_json::from_str(&text).with_context(|| file.display().to_string()).map_err(usage)?;
+        let setup: Box<Setup> =
+            serde_json::from_str(&text).with_context(|| file.display().to_string()).map_err(usage)?;
+        setup.check().map_err(|why| usage(anyhow!("{}: {why}", file.display())))?;
         return Ok(Door::File(setup));
     }
     let Some(peer) = &args.peer else {

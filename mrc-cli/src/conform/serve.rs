@@ -63,7 +63,7 @@ fn converse(ports: &mut Vec<AnyPort>, lines: &mut Lines, what: &Serve) -> anyhow
             lines.write(&Reply::Refused("nothing is open; send `open` first".into()))?;
             continue;
         };
-        if let Err(why) = knobs.fix(&what.fixed) {
+        if let Err(why) = knobs.check().and_then(|()| knobs.fix(&what.fixed)) {
             lines.write(&Reply::Refused(why))?;
             continue;
         }

@@ -30,6 +30,15 @@ pub struct FreshQp {
 }
 
 impl Setup {
+    /// Whether every knob is one, and has a value that it can have.
+    ///
+    /// # Errors
+    /// The first one that is not.
+    pub fn check(&self) -> Result<(), String> {
+        self.knobs.check()?;
+        self.qps.iter().try_for_each(|qp| qp.knobs.check().map_err(|why| format!("QP {}: {why}", qp.target_qpn)))
+    }
+
     /// A fresh QP that is set up as the script wants it.
     ///
     /// # Errors
@@ -73,6 +82,15 @@ mod tests {
 
     fn script(knobs: &str) -> Script {
         Script::parse("a", &format!("# t\nrequires SACK-001\nknobs {knobs}\n0 quiet")).unwrap()
+    }
+
+    #[test]
+    fn knobs_that_cannot_be_are_refused() {
+        let check = |from: &str, to: &str| serde_json::from_str::<Setup>(&FILE.replace(from, to)).unwrap().check();
+        assert_eq!(check("", ""), Ok(()));
+        assert!(check("\"mtu\": 4096", "\"mtuu\": 4096").unwrap_err().contains("did you mean `mtu`"));
+        let wrong = check("\"psn\": 100", "\"psn\": 16777216").unwrap_err();
+        assert_eq!(wrong, "QP 18: `psn=16777216`: psn takes a number from 0 to 16777215");
     }
 
     #[test]

@@ -15,6 +15,9 @@ use crate::{
     time::Instant,
 };
 
+/// Most packets that arrive behind a write with immediate whose Transport ACK waits for a receive request.
+const MOST_HELD: i32 = 1 << 22;
+
 impl Endpoint<'_> {
     /// The oldest completion of `cq`. A queue that was found full takes nothing more until half of it was polled; what waits
     /// stays in its QP, and none is lost.
@@ -188,7 +191,9 @@ impl Endpoint<'_> {
         let Some(stash) = part(self.immediates, qp, self.limits.wimm) else { return };
         let Some(starved) = slot.rsp.ripe(stash).filter(|_| slot.rq.len() == 0) else { return };
         self.stats.receive_starved.inc();
-        if self.cfg.no_receive == NoReceive::Nak {
+        // Held back any longer, its PSN could no longer be compared with those that arrive.
+        let too_late = slot.rsp.executed().diff(starved.psn) > MOST_HELD;
+        if too_late || self.cfg.no_receive == NoReceive::Nak {
             self.fail_qp(now, qp, ErrorCause::RequestNoReceive, None);
             self.answer_nak(qp, starved.psn, Syndrome::RemoteOperational);
         }
@@ -211,5 +216,43 @@ impl Qp {
         let begun = all_sent || self.sq.sent > 0;
         let named = |psn: Psn| begun && psn.diff(wqe.first_psn) >= 0 && psn.diff(wqe.last_psn()) <= 0;
         self.failed_status.filter(|_| self.failed_psn.is_none_or(named)).unwrap_or(Status::Flushed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fetch::tests::{limits, pair};
+    use super::*;
+    use crate::{IcrcCheck, MAX_HEADER_LEN, OwnedStorage, RxMeta, SendWr, port::PortMask, responder::PsnWindow};
+
+    /// A PSN that is held back can be compared with 2^23 later ones, no more.
+    //= WIMM-006 test
+    #[test]
+    fn an_immediate_waits_for_a_receive_request_while_its_number_can_be_compared() {
+        const QP: usize = 0;
+        for (behind, fails) in [(1, false), (1 << 22, false), ((1 << 22) + 1, true)] {
+            let mut storage = [(); 2].map(|()| OwnedStorage::new(limits()).unwrap());
+            let mut sides = pair(&mut storage, 0);
+            let req = &mut sides[0].engine.qps[QP].req;
+            (req.wimm_tx, req.begin_gate) = (1, 1);
+            let mut send = |last: u32, imm| {
+                let now = Instant::from_nanos(1);
+                let [from, to] = &mut sides;
+                let before = Psn::new(last).sub(1);
+                let req = &mut from.engine.qps[QP].req;
+                (req.max_sent, req.unack) = (before, before);
+                to.engine.qps[QP].rsp.window = PsnWindow::new(before, 128);
+                from.engine.post_send(now, from.qps[QP], &SendWr { imm, ..SendWr::default() }).unwrap();
+                let mut head = [0; MAX_HEADER_LEN];
+                while let Some(sent) = from.engine.poll_transmit(now, PortMask::ALL, &mut head) {
+                    let rx = RxMeta { port: sent.port, wire_len: sent.frame_len(), icrc: IcrcCheck::Valid };
+                    let _ = to.engine.handle_packet(now, rx, &head[..sent.header_len]);
+                }
+                (to.engine.qps[QP].rsp.stash.len(), to.engine.qps[QP].state)
+            };
+            assert_eq!(send(1, Some(7)), (1, QpState::Rts));
+            let state = if fails { QpState::Error } else { QpState::Rts };
+            assert_eq!(send(1 + behind, None).1, state, "{behind} packets behind it");
+        }
     }
 }

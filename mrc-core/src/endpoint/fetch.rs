@@ -322,4 +322,4 @@ impl Endpoint<'_> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -44,8 +44,11 @@ impl Endpoint<'_> {
         };
         let packets = packets_of(wr.len, slot.path_mtu.max(256));
         //= LEN-009
-        if packets > MOST_PACKETS {
-            return Err(PostError::TooLong { max: u64::from(slot.path_mtu).saturating_mul(MOST_PACKETS.into()) });
+        if u64::from(packets).saturating_mul(self.limits.send_queue as u64) > MOST_PACKETS.into() {
+            if packets > MOST_PACKETS {
+                return Err(PostError::TooLong { max: u64::from(slot.path_mtu).saturating_mul(MOST_PACKETS.into()) });
+            }
+            slot.req.watch_span();
         }
         let wqe = Wqe {
             wr_id: wr.wr_id,
@@ -106,5 +109,64 @@ impl Endpoint<'_> {
             self.wake_control(index);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fetch::tests::{limits, pair};
+    use super::*;
+    use crate::{Access, MemRange, OwnedStorage, Pd};
+    use mrc_wire::{AethRepr, Psn, Syndrome};
+
+    /// The peer SACKs everything and holds its Transport ACKs back. What is sent beyond them stays within half of the PSN space: the
+    /// one that comes at last says which requests it completes.
+    //= LEN-009, TACK-001 test
+    #[test]
+    fn requests_wait_for_transport_acks_before_their_numbers_wrap() {
+        const LONG: u32 = 1 << 22;
+        let mut storage = [(); 2].map(|()| OwnedStorage::new(limits()).unwrap());
+        let [side, _] = &mut pair(&mut storage, 0);
+        let mr = side.engine.register_mr(Pd(0), MemRange { va: 0, len: 1 << 40 }, Access::default()).unwrap();
+        let (lkey, qp) = (side.engine.key(mr).unwrap().0, side.qps[0].index);
+        for packets in [LONG, LONG - (1 << 16), 1, 1] {
+            let wr = SendWr { lkey, len: packets * 256, signaled: true, ..SendWr::default() };
+            side.engine.post_send(Instant::ZERO, side.qps[0], &wr).unwrap();
+        }
+        let waits = |engine: &mut Endpoint<'_>| !engine.with_tx(qp, |tx| tx.has_new_data()).unwrap();
+        // The current request leaves at once, and is acknowledged by SACKs alone.
+        let leaves = |engine: &mut Endpoint<'_>| {
+            engine.with_tx(qp, |tx| {
+                let (first, wqe) = (tx.qp.req.max_sent.next(), tx.qp.sq.current_mut(tx.ring).unwrap());
+                wqe.first_psn = first;
+                let packets = wqe.packets;
+                tx.qp.sq.sent_to(packets, packets);
+                (tx.qp.req.max_sent, tx.qp.req.unack) = (wqe.last_psn(), wqe.last_psn());
+                tx.qp.req.max_sent
+            })
+        };
+        let acknowledge = |engine: &mut Endpoint<'_>, psn: Psn| {
+            let aeth = AethRepr { syndrome: Syndrome::Ack(31), msn: 0 };
+            engine.with_tx(qp, |mut tx| tx.on_ack(Instant::from_nanos(1), psn, &aeth)).unwrap().unwrap();
+            engine.complete(qp);
+        };
+        let left = |engine: &Endpoint<'_>| engine.qps[qp as usize].sq.len();
+        assert!(!waits(&mut side.engine));
+        let first = leaves(&mut side.engine).unwrap();
+        assert!(!waits(&mut side.engine), "its end can still be compared");
+        let second = leaves(&mut side.engine).unwrap();
+        assert!(waits(&mut side.engine), "one packet more begins when its end can be compared");
+        acknowledge(&mut side.engine, first);
+        assert_eq!(left(&side.engine), 3);
+        assert!(!waits(&mut side.engine));
+        let third = leaves(&mut side.engine).unwrap();
+        acknowledge(&mut side.engine, third);
+        assert_eq!((left(&side.engine), third.diff(second)), (1, 1));
+        // Behind a Transport ACK for all that was sent the longest message may begin.
+        let last = leaves(&mut side.engine).unwrap();
+        acknowledge(&mut side.engine, last);
+        let wr = SendWr { lkey, len: 1 << 31, signaled: true, ..SendWr::default() };
+        side.engine.post_send(Instant::ZERO, side.qps[0], &wr).unwrap();
+        assert!(!waits(&mut side.engine));
     }
 }

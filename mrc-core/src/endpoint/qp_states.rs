@@ -197,6 +197,17 @@ impl Endpoint<'_> {
         Ok(())
     }
 
+    /// Any state to ERROR, for a driver that took a request from the application before [`Endpoint::post_send`] refused it: queued
+    /// work flushes, as behind any request that fails. The driver completes the refused one itself.
+    ///
+    /// # Errors
+    /// Stale handle.
+    pub fn fail_post(&mut self, now: Instant, qp: QpHandle) -> Result<(), ModifyError> {
+        let index = self.transition(qp, QpState::Error)?;
+        self.fail_qp(now, index, ErrorCause::PostRefused, None);
+        Ok(())
+    }
+
     /// Any state to RESET: queued work is dropped. The QP keeps its number, so that packets of the life that ends may still
     /// arrive in the next one. Identifiers of probes do not come again; choose other first PSNs, too, from
     /// [`Endpoint::draw_psn`].

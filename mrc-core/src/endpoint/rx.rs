@@ -211,16 +211,14 @@ impl Endpoint<'_> {
         if !self.same_partition(bth.pkey) {
             return Err(Discard::Pkey);
         }
-        if !takes(slot.state) {
-            return Err(Discard::State);
-        }
-        let peer = self.peers.get(slot.peer as usize);
+        // Before RTR there is no address to compare.
+        let Some(peer) = self.peers.get(slot.peer as usize) else { return Err(Discard::State) };
         let (dst, src) = (packet.dst(), packet.src());
-        let known = peer.is_some_and(|peer| {
-            let own = || !peer.own_addresses.is_empty() && self.headers().belong(peer, slot.peer, &dst, &src);
-            (peer.local == dst && peer.remote == src) || own()
-        });
-        if known { Ok(qp) } else { Err(Discard::Peer) }
+        let own = || !peer.own_addresses.is_empty() && self.headers().belong(peer, slot.peer, &dst, &src);
+        if !(peer.local == dst && peer.remote == src || own()) {
+            return Err(Discard::Peer);
+        }
+        if takes(slot.state) { Ok(qp) } else { Err(Discard::State) }
     }
 
     /// A write for `qp`; where `USUAL`, [`Self::is_usual`] holds, and one without an error is counted for its port.

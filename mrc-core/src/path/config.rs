@@ -64,6 +64,10 @@ pub struct PathConfig {
     pub marked_probe_good: bool,
     /// A mark lengthens a timed skip that is in force ([`SkipMode::Time`], open question 18).
     pub skip_extends: bool,
+    /// A retransmission that answers a NACK may use the EV which the NACK named as soon as no other healthy EV is on a free
+    /// port. Otherwise it waits for a busy port and takes a bad EV, in the pace of the last resort; only where there is no
+    /// other EV either, or without `last_resort`, it uses the one that was named (OQ-70).
+    pub reuse_nacked_ev: bool,
     /// Unloaded round trip, in nanoseconds: the pace of the last resort.
     pub base_rtt_ns: u64,
 }
@@ -86,6 +90,7 @@ impl PathConfig {
         last_resort_unpaced: false,
         marked_probe_good: false,
         skip_extends: false,
+        reuse_nacked_ev: false,
         base_rtt_ns: 50_000,
     };
 }
@@ -101,4 +106,5 @@ crate::image::stored!(enum LossEvAction { 0 => ByTrimming, 1 => AssumedBad, 2 =>
 crate::image::stored!(struct PathConfig {
     active, backup, ev_min_active, probe_interval_ns, resurrect_probes, bad_probes_outstanding, skip_mode, loss_ev_action,
     loss_streak, plane_lead, last_resort, base_rtt_ns, last_resort_unpaced, marked_probe_good, skip_extends,
+    reuse_nacked_ev,
 });

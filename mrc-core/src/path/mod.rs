@@ -13,6 +13,7 @@
 //! A QP lends two slices with every call, always the same: `slots`, one [`EvSlot`] per EV, and `order`, one `u16` per
 //! active EV. [`PathSet`] is the fixed-size rest. Which policy runs is a [`Selector`]; the engine sees only [`PathSet`].
 
+mod after_nack;
 mod ahead;
 mod balance;
 mod config;

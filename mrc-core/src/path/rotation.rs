@@ -14,7 +14,7 @@ pub(crate) use draw::Drawn;
 use core::mem;
 
 use super::{
-    EvCounts, EvEntry, EvIndex, EvSlot, EvState, MAX_PLANES, PathError, Transition,
+    EvCounts, EvEntry, EvIndex, EvSlot, EvState, MAX_PLANES, PathConfig, PathError, Transition,
     balance::PlaneBalance,
     plane::Plane,
     state::{Order, Reaction, obey},
@@ -174,6 +174,23 @@ impl Rotation {
     pub(super) fn bad_on(&self, ports: PortMask) -> u32 {
         let on = self.planes.iter().enumerate().filter(|&(plane, _)| ports.contains(PortNum::from_plane(plane as u8)));
         on.fold(0, |sum, (_, counts)| u32::from(counts.bad()).wrapping_add(sum))
+    }
+
+    /// Active EVs on `ports`.
+    pub(super) fn active_on(&self, ports: PortMask) -> u32 {
+        let on = self.planes.iter().enumerate().filter(|&(plane, _)| ports.contains(PortNum::from_plane(plane as u8)));
+        on.fold(0, |sum, (_, counts)| u32::from(counts.active).wrapping_add(sum))
+    }
+
+    /// Whether a packet may leave on a bad EV now: one per base RTT.
+    //= SEL-005
+    pub(super) fn may_resort(&mut self, now: Instant, cfg: &PathConfig) -> bool {
+        self.starving = now < self.last_resort_at;
+        if self.starving {
+            return false;
+        }
+        self.last_resort_at = if cfg.last_resort_unpaced { now } else { now.after(cfg.base_rtt_ns.max(1)) };
+        true
     }
 
     /// Whether the active EV of `slot` may not leave: nothing would replace it and `ev_min_active` would be broken.

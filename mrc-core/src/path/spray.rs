@@ -213,13 +213,9 @@ impl<'a> Spray<'a> {
         if bad == 0 {
             return None;
         }
-        //= SEL-005
-        if now < rotation.last_resort_at {
-            rotation.starving = true;
+        if !rotation.may_resort(now, self.cfg) {
             return None;
         }
-        rotation.last_resort_at =
-            if self.cfg.last_resort_unpaced { now } else { now.after(self.cfg.base_rtt_ns.max(1)) };
         let nth = rng.below(bad) as usize;
         let candidates = (0u16..).zip(rotation.used(self.slots));
         let mut candidates =

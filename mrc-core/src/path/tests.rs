@@ -1,5 +1,6 @@
 //! The path set as the engine sees it: examples of each rule; `properties` plays random sequences.
 
+mod after_nack;
 mod again;
 mod properties;
 

@@ -79,6 +79,9 @@ pub(crate) struct Requester {
     pub(crate) wimm_tx: u16,
     /// Writes with immediate begun and not covered by a Transport ACK.
     wimm_inflight: u16,
+    /// With so many of them a request is looked at before it begins: `wimm_tx`, more than there can be where none is allowed, 0 once
+    /// a request was long.
+    pub(crate) begin_gate: u16,
     /// Whether there was a sign of life: until then `last_heard` is when the QP was connected.
     pub(crate) was_heard: bool,
     /// The last packet of the oldest request must be repeated.
@@ -137,6 +140,7 @@ impl Requester {
         next_msn: 0,
         next_rqmsn: 0,
         wimm_tx: 0,
+        begin_gate: 0,
         wimm_inflight: 0,
         dynamic_mpr: false,
         resource_nacks: 0,
@@ -209,6 +213,7 @@ impl Requester {
             next_msn: cfg.msn_start,
             next_rqmsn: cfg.rqmsn_start,
             wimm_tx: attr.max_wimm,
+            begin_gate: if attr.max_wimm == 0 { u16::MAX } else { attr.max_wimm },
             dynamic_mpr: attr.dynamic_mpr,
             last_heard: now,
             last_answer: now,
@@ -473,7 +478,7 @@ impl TxSide<'_, '_> {
 
 crate::image::stored!(struct Requester {
     last_heard, last_answer, unack, max_sent, tack, hi_sacked, mpr_tx, lost, held, prev_rcvd_units, path_mtu, next_msn, next_rqmsn,
-    wimm_tx, wimm_inflight, was_heard, resend_tail, dynamic_mpr, resource_nacks, retry_cnt, retry, trimming, blame_silence,
+    wimm_tx, wimm_inflight, begin_gate, was_heard, resend_tail, dynamic_mpr, resource_nacks, retry_cnt, retry, trimming, blame_silence,
     next_scan, next_tail_probe, tack_wait, next_release, path_retry, portless, next_probe, tail_probe_ns, last_path, srtt_ns,
     target_delay_ns, base_rtt, lateness, reorder_pkts_min, reorder_factor, last_retry, keepalive_ns, next_keepalive,
     keepalive_probes, keepalive_from, started, probe_rate_limit_ns, reorder, probes,

@@ -60,7 +60,11 @@ impl TxSide<'_, '_> {
         self.stats.lost_nack.inc();
         self.announce_loss(psn, record.ev(), LossCause::Nack(nack.reason));
         match nack.reason {
-            NackReason::Trimmed | NackReason::TrimmedLastHop => {}
+            NackReason::Trimmed | NackReason::TrimmedLastHop => {
+                if let Some(record) = self.window.record_mut(psn) {
+                    record.nacked();
+                }
+            }
             NackReason::PsnOorWindow => self.hold(now, psn, 0),
             _ => {
                 let before = self.qp.req.resource_nacks;

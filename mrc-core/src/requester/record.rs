@@ -14,7 +14,7 @@ pub struct TxRecord {
     pub(crate) sent_at: Tick,
     ev: u16,
     /// Bits 15, 1 and 0 transmissions (at most [`TxRecord::MANY`]), 2 fast retransmission done, 3 refused, 4..=11 retry count at
-    /// arming, 12..=14 refusals before it.
+    /// arming, 12..=14 refusals before it; all of 12..=14 without 3: NACKed, to leave again at once.
     pub(super) meta: u16,
 }
 
@@ -75,6 +75,16 @@ impl TxRecord {
         self.sent_at = at;
         self.meta = self.meta & !(REFUSALS << REFUSALS_SHIFT) | REFUSED;
         self.meta |= u16::from(refusals).min(REFUSALS) << REFUSALS_SHIFT;
+    }
+
+    /// A NACK named the latest transmission, which leaves again at once.
+    pub(crate) fn nacked(&mut self) {
+        self.meta |= REFUSALS << REFUSALS_SHIFT;
+    }
+
+    /// Whether a NACK named the latest transmission.
+    pub(crate) fn was_nacked(self) -> bool {
+        self.meta & (REFUSED | REFUSALS << REFUSALS_SHIFT) != 0
     }
 
     /// Refusals before that of the latest transmission, at most 7.

@@ -24,6 +24,23 @@ impl Wants {
     }
 }
 
+/// Most PSNs beyond the last Transport ACK: half of all, less a window of requests that begin together.
+const MOST_SPAN: u32 = (1 << 23) - (1 << 16);
+
+impl Requester {
+    /// A full send queue of requests like one that was posted spans more PSNs than can be compared.
+    pub(crate) fn watch_span(&mut self) {
+        self.begin_gate = 0;
+    }
+
+    /// Whether a request of so many packets would end further beyond the last Transport ACK than PSNs can be compared. Behind
+    /// a Transport ACK for all that was sent any request may begin.
+    fn is_too_far(&self, packets: u32) -> bool {
+        let open = self.max_sent.value().wrapping_sub(self.tack.value()) & 0xFF_FFFF;
+        open > 0 && open.saturating_add(packets) > MOST_SPAN
+    }
+}
+
 impl TxSide<'_, '_> {
     /// What the QP wants right after a write packet: that can only have brought forward the deadlines of packets, tail
     /// probe and paths; the timer knows the others.
@@ -66,15 +83,21 @@ impl TxSide<'_, '_> {
     /// Whether a new packet waits that the window of PSNs and the limit of writes with immediate allow.
     #[inline(always)]
     pub(crate) fn has_new_data(&self) -> bool {
-        self.qp.sq.has_new() && self.window_open() && !self.wimm_blocked()
+        self.qp.sq.has_new() && self.window_open() && !self.request_blocked()
     }
 
-    /// Whether the next new packet begins a write with immediate beyond the limit. Retransmissions go on.
-    //= SND-006
+    /// Whether the next new packet begins a request that may not begin. Retransmissions go on.
     #[inline(always)]
-    fn wimm_blocked(&self) -> bool {
-        self.qp.req.wimm_inflight >= self.qp.req.wimm_tx
-            && self.qp.sq.sent == 0
-            && self.qp.sq.current(self.ring).is_some_and(|wqe| wqe.imm.is_some())
+    fn request_blocked(&self) -> bool {
+        self.qp.req.wimm_inflight >= self.qp.req.begin_gate && self.qp.sq.sent == 0 && self.may_not_begin()
+    }
+
+    /// A write with immediate beyond the limit, or a request whose end no Transport ACK could be told apart from.
+    //= SND-006, LEN-009
+    #[inline(never)]
+    fn may_not_begin(&self) -> bool {
+        let Some(wqe) = self.qp.sq.current(self.ring) else { return false };
+        let full = wqe.imm.is_some() && self.qp.req.wimm_inflight >= self.qp.req.wimm_tx;
+        full || self.qp.req.is_too_far(wqe.packets)
     }
 }

@@ -307,7 +307,7 @@ impl Responder {
 
     /// Every packet up to here arrived and its bytes are in memory: what Transport ACKs and completions may speak of.
     #[inline(always)]
-    fn executed(&self) -> Psn {
+    pub(crate) fn executed(&self) -> Psn {
         if self.placing.is_reported() { self.placing.done() } else { self.window.cack() }
     }
 

@@ -82,11 +82,11 @@ impl Model {
         if frame.bth.pkey & 0x7FFF != 0x7FFF {
             return Outcome::Discard(Discard::Pkey);
         }
-        if self.state != QpState::Rts {
-            return Outcome::Discard(Discard::State);
-        }
         if (frame.src, frame.dst) != (self.peer.1, self.own.1) {
             return Outcome::Discard(Discard::Peer);
+        }
+        if self.state != QpState::Rts {
+            return Outcome::Discard(Discard::State);
         }
         // What answers us counts once it was found to; a trimmed packet, which no ICRC protects, does not.
         if matches!(frame.body, Body::Write { .. } | Body::Probe(_)) {

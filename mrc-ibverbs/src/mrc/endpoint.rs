@@ -69,7 +69,9 @@ fn batch(
     let mut prepared = Vec::with_capacity(asked.len());
     for (index, one) in asked.iter().enumerate() {
         let request = request(engine, op, one, dscp)?;
-        let peer = engine.peer(Ipv6Addr::from(one.dgid.0), request.path.dst.is_some())?;
+        let peer = engine.peer(Ipv6Addr::from(one.dgid.0), request.path.dst.is_some());
+        // `mrc_ctl.h` has no error of its own for a node that nobody knows.
+        let peer = peer.map_err(|code| if code == libc::EHOSTUNREACH { EINVAL } else { code })?;
         prepared.push((peer, OpRequest { cookie: cookie(index), timeout_ns: timeout_ns.into(), ..request }));
     }
     // A little longer than the engine waits, so that it always has the last word.

@@ -6,8 +6,11 @@
 //! the peer, and the congestion control of the device. Calls that take the engine run on the progress thread.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use core::ffi::c_int;
+
+use parking_lot::Mutex;
 
 use libc::{E2BIG, EBUSY, EINVAL, EIO, ENOENT};
 use mrc_core::cc::CcConfig;
@@ -307,6 +310,13 @@ impl CcProfile {
     }
 }
 
+/// A kind of profile that queue pairs name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Bindable {
+    Ev,
+    Cc,
+}
+
 /// All profiles of a device that are out of INIT. Locked by the progress thread; nobody else holds the lock across a call
 /// to the device.
 #[derive(Debug)]
@@ -314,6 +324,8 @@ pub(crate) struct Registry {
     formats: BTreeMap<u64, Format>,
     evs: BTreeMap<u64, EvProfile>,
     ccs: BTreeMap<u64, CcProfile>,
+    /// Queue pairs that named a profile: one more reference for each. The engine knows those alone that receive or send.
+    bound: Mutex<BTreeMap<(Bindable, u64), Arc<()>>>,
     /// What AUTO profiles are made of.
     paths: Vec<EvEntry>,
     /// All ports of the device together.
@@ -343,7 +355,28 @@ fn edit<T: Clone + Default>(
 
 impl Registry {
     pub(crate) fn new(paths: Vec<EvEntry>, rate_bps: u64) -> Self {
-        Self { formats: BTreeMap::new(), evs: BTreeMap::new(), ccs: BTreeMap::new(), paths, rate_bps }
+        let (formats, evs, ccs, bound) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new(), Mutex::default());
+        Self { formats, evs, ccs, bound, paths, rate_bps }
+    }
+
+    /// Keeps a profile ONLINE as long as the token lives, if it is; the device's own needs none.
+    pub(crate) fn bind(&self, kind: Bindable, id: u64) -> Option<Arc<()>> {
+        let online = match kind {
+            Bindable::Ev => matches!(self.online_ev_profile(id), Ok(Some(_))),
+            Bindable::Cc => matches!(self.online_cc_profile(id), Ok(Some(_))),
+        };
+        online.then(|| Arc::clone(self.bound.lock().entry((kind, id)).or_default()))
+    }
+
+    /// Whether a queue pair has named the profile; the entry goes when none has.
+    fn is_bound(&self, kind: Bindable, id: u64) -> bool {
+        let mut bound = self.bound.lock();
+        bound.retain(|_, token| Arc::strong_count(token) > 1);
+        let is = bound.contains_key(&(kind, id));
+        if is {
+            log::error!("profile {id}: a queue pair has it");
+        }
+        is
     }
 
     pub(crate) fn format(&self, id: u64) -> Format {
@@ -375,6 +408,10 @@ impl Registry {
         change: &CcProfileChange,
     ) -> Result<(), c_int> {
         let rate_bps = self.rate_bps;
+        let leaves = change.state.is_some_and(|to| to < self.cc_profile(id).state);
+        if leaves && self.is_bound(Bindable::Cc, id) {
+            return Err(EBUSY);
+        }
         edit(
             &mut self.ccs,
             id,
@@ -530,6 +567,9 @@ impl Registry {
     }
 
     fn become_state(&mut self, engine: &mut Endpoint<'_>, id: u64, from: State, to: State) -> Result<(), c_int> {
+        if (from, to) == (State::Online, State::Offline) && self.is_bound(Bindable::Ev, id) {
+            return Err(EBUSY);
+        }
         let profile = self.evs.get_mut(&id).ok_or(ENOENT)?;
         match (from, to) {
             (State::Offline, State::Online) => {

@@ -15,7 +15,7 @@ use super::abi::{
     QP_MPR, QP_MPR_DEST, QP_RETRY_CNT, QP_TIMEOUT, VENDOR_CFG, VendorCfg,
 };
 use super::hint::Hint;
-use super::profile::Registry;
+use super::profile::{Bindable, Registry};
 use crate::abi::{
     IbvQp, IbvQpAttr, IbvQpInitAttr, IbvRecvWr, IbvSendWr, QP_ALT_PATH, QP_EX_WRITES, QP_PATH_MIG_STATE, QP_PKEY_INDEX,
     QP_PORT, QP_STATE, QPS_RTR, QPS_RTS, QPT_RC,
@@ -41,6 +41,8 @@ pub(crate) struct Settings {
     /// Numbers of profiles; looked up when the QP begins to receive and to send.
     pub(crate) ev: u64,
     pub(crate) cc: u64,
+    /// Keep them ONLINE from INIT on, and until RESET.
+    bound: [Option<Arc<()>>; 2],
     hint: Option<(usize, Arc<()>)>,
     /// `None`: not negotiated.
     cap: Option<u32>,
@@ -60,6 +62,7 @@ impl Default for Settings {
             verbs_retries: None,
             ev: 0,
             cc: 0,
+            bound: [None, None],
             hint: None,
             cap: None,
             vendor_cfg: [0; 128],
@@ -182,6 +185,9 @@ impl Settings {
         if named(QP_CC_PROFILE_ID) {
             self.cc = attr.cc_profile_id;
         }
+        if named(QP_EV_PROFILE_ID | QP_CC_PROFILE_ID) {
+            self.bind(profiles);
+        }
         if named(QP_MPR) {
             self.mpr = attr.mpr;
         }
@@ -207,6 +213,16 @@ impl Settings {
             self.vendor_cfg = attr.vendor_cfg;
         }
         Ok(())
+    }
+
+    /// The profiles that the QP has named stay ONLINE.
+    pub(crate) fn bind(&mut self, profiles: &Registry) {
+        self.bound = [profiles.bind(Bindable::Ev, self.ev), profiles.bind(Bindable::Cc, self.cc)];
+    }
+
+    /// A QP in RESET uses no profile.
+    pub(crate) fn unbind(&mut self) {
+        self.bound = [None, None];
     }
 
     fn tell(&self, host: RetryConfig) -> MrcQpAttr {

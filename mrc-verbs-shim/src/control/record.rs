@@ -64,7 +64,11 @@ impl RecordConfig {
     /// Whether an event is worth a recording.
     pub(super) fn trigger(&self, event: &DeviceEvent) -> Option<Trigger> {
         let trigger = match event {
-            DeviceEvent::Engine(Event::QpError { cause, .. }) if *cause != ErrorCause::Application => Trigger::QpFailed,
+            // What the application did, or did wrong, no packet shows.
+            DeviceEvent::Engine(Event::QpError {
+                cause: ErrorCause::Application | ErrorCause::PostRefused, ..
+            }) => return None,
+            DeviceEvent::Engine(Event::QpError { .. }) => Trigger::QpFailed,
             DeviceEvent::Engine(Event::Ev { transition, .. }) if transition.to == EvState::AssumedBad => {
                 Trigger::PathRetired
             }
@@ -289,6 +293,7 @@ mod tests {
         let all = RecordConfig::default();
         assert_eq!(all.trigger(&failed(ErrorCause::PeerSilent)), Some(Trigger::QpFailed));
         assert_eq!(all.trigger(&failed(ErrorCause::Application)), None);
+        assert_eq!(all.trigger(&failed(ErrorCause::PostRefused)), None);
         assert_eq!(all.trigger(&DeviceEvent::Link("p0 down".into())), None);
         let none = RecordConfig { on: Vec::new(), ..all };
         assert_eq!(none.trigger(&failed(ErrorCause::PeerSilent)), None);

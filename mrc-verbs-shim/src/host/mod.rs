@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::control::{RecordConfig, Trigger};
 
+mod addresses;
 mod plan;
 mod protocol;
 
@@ -118,6 +119,10 @@ pub struct HostPeer {
     /// peer alone on a direct link. `host/plan.rs` has the rule. None where the planes have no SID.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template: Option<Ipv6Addr>,
+    /// Its inner address on each plane, plane 0 first, where planes are networks of their own; ours is `addr` of the plane then.
+    /// Left out: `gid` on all planes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub addrs: Vec<Ipv6Addr>,
     /// T0 uplinks (T1 switches per plane) that lead there; 0 when both hosts share a T0 or a link. Without a template: EVs
     /// per plane.
     pub uplinks: u16,
@@ -394,6 +399,7 @@ impl HostFile {
                 return Err(wrong("gid", format!("{} names another peer already", peer.gid)));
             }
             plan::check_peer(peer, &self.planes).map_err(|(key, why)| wrong(key, why))?;
+            addresses::check(self, index).map_err(|why| wrong("addrs", why))?;
         }
         Ok(())
     }
@@ -555,6 +561,7 @@ impl HostFile {
             gid: self.gid,
             ipv4: self.ipv4,
             template: Some(Ipv6Addr::new(block, rest, first, own, 0, 0, 0, 0)),
+            addrs: Vec::new(),
             uplinks: 0,
         })
     }

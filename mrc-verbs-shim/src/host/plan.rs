@@ -159,6 +159,7 @@ mod tests {
             gid: Ipv6Addr::LOCALHOST,
             ipv4: None,
             template: Some(template.parse().unwrap()),
+            addrs: Vec::new(),
             uplinks,
         }
     }

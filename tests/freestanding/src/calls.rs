@@ -46,6 +46,7 @@ images! {
     image_modify_to_init(e) e.modify_to_init(*any());
     image_modify_to_rtr(e) e.modify_to_rtr(*any(), *any(), any());
     image_modify_to_rts(e) e.modify_to_rts(*any(), *any(), any());
+    image_fail_post(e) e.fail_post(*any(), *any());
     image_modify_to_error(e) e.modify_to_error(*any(), *any());
     image_modify_to_reset(e) e.modify_to_reset(*any());
     image_destroy_qp(e) e.destroy_qp(*any());

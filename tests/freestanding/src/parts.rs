@@ -22,6 +22,7 @@ images! {
     image_path_start(_e) paths().start(some(), some(), some(), config(), *any(), *any(), any());
     image_path_select(_e) paths().select(*any(), some(), some(), *any(), config(), any());
     image_path_select_other(_e) paths().select_other(*any(), some(), some(), *any(), *any(), config(), any());
+    image_path_select_after_nack(_e) paths().select_after_nack(*any(), some(), some(), *any(), *any(), config(), any());
     image_path_find(_e) paths().find(some(), *any(), *any());
     image_path_choice(_e) paths().choice(some(), *any());
     image_path_feedback(_e) paths().on_feedback(*any(), some(), some(), *any(), *any(), config(), any());

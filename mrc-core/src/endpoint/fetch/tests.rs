@@ -42,7 +42,7 @@ const QPS: usize = 6;
 const PLANES: u8 = 2;
 const MTU: u16 = 256;
 
-fn limits() -> Limits {
+pub(in crate::endpoint) fn limits() -> Limits {
     Limits {
         qps: QPS,
         mpr: 1,
@@ -59,15 +59,15 @@ fn address(side: u8, nth: u8) -> Ip {
     Ip::V6([0xFD, side, nth, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1])
 }
 
-struct Side<'s> {
-    engine: Endpoint<'s>,
-    qps: Vec<QpHandle>,
+pub(in crate::endpoint) struct Side<'s> {
+    pub(in crate::endpoint) engine: Endpoint<'s>,
+    pub(in crate::endpoint) qps: Vec<QpHandle>,
     key: Rkey,
     cq: CqHandle,
 }
 
 /// Two sides that know each other by three addresses, so that each has three controllers with two QPs each.
-fn pair<'s>(storage: &'s mut [OwnedStorage; 2], plane_lead: u8) -> [Side<'s>; 2] {
+pub(in crate::endpoint) fn pair<'s>(storage: &'s mut [OwnedStorage; 2], plane_lead: u8) -> [Side<'s>; 2] {
     let mut nth = 0u8;
     let mut sides = storage.each_mut().map(|storage| {
         let nscc = CcConfig::Nscc(NsccConfig::new(100_000_000_000, 12_000, true));
@@ -114,7 +114,7 @@ fn pair<'s>(storage: &'s mut [OwnedStorage; 2], plane_lead: u8) -> [Side<'s>; 2]
     sides
 }
 
-fn post(side: &mut Side<'_>, rkey: Rkey, qp: usize, len: u32) {
+pub(in crate::endpoint) fn post(side: &mut Side<'_>, rkey: Rkey, qp: usize, len: u32) {
     let wr = SendWr { lkey: side.key.0, len, rkey, ..SendWr::default() };
     side.engine.post_send(Instant::ZERO, side.qps[qp], &wr).unwrap();
 }

@@ -350,3 +350,25 @@ fn congestion_control_needs_an_algorithm_then_its_configuration() {
         assert_eq!(registry.cc_profile(4).state, State::Offline);
     });
 }
+
+/// A queue pair that has named a profile, from INIT on, has it: it would come up without it otherwise.
+#[test]
+fn a_profile_that_a_queue_pair_has_named_stays_online() {
+    controller(|registry, engine| {
+        registry.change_ev_profile(engine, NOW, 5, &offline(EV_MODE_AUTO, 4)).unwrap();
+        registry.change_ev_profile(engine, NOW, 5, &online()).unwrap();
+        let cc = CcProfileChange { state: Some(State::Offline), nscc: Some(false), ..CcProfileChange::default() };
+        registry.change_cc_profile(engine, 6, &cc).unwrap();
+        let step = |state| CcProfileChange { state: Some(state), ..CcProfileChange::default() };
+        registry.change_cc_profile(engine, 6, &step(State::Online)).unwrap();
+        assert!(registry.bind(Bindable::Ev, 0).is_none() && registry.bind(Bindable::Ev, 4).is_none());
+        let held = [registry.bind(Bindable::Ev, 5), registry.bind(Bindable::Cc, 6)];
+        let another = held.clone();
+        assert!(held.iter().all(Option::is_some));
+        for held in [Some(held), Some(another), None] {
+            let want = if held.is_some() { Err(EBUSY) } else { Ok(()) };
+            assert_eq!(registry.change_ev_profile(engine, NOW, 5, &to(State::Offline)), want);
+            assert_eq!(registry.change_cc_profile(engine, 6, &step(State::Offline)), want);
+        }
+    });
+}
