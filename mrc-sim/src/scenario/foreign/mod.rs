@@ -325,7 +325,11 @@ impl<'a> Weaver<'a> {
     /// As a ring, or all to all, of these ranks and operations; what a rank begins with waits for its operation's own conditions.
     fn collective(&mut self, pattern: Pattern, bytes: u64, ops: &[(u32, usize)]) -> Result<(), Bad> {
         let ranks = ops.len();
-        let part = bytes.div_ceil(ranks as u64).max(1);
+        // The size is what a rank brings along: its own part where the others get it, else the whole vector.
+        let part = match pattern {
+            Pattern::AllGather | Pattern::Gather { .. } => bytes.max(1),
+            _ => bytes.div_ceil(ranks as u64).max(1),
+        };
         match pattern {
             Pattern::Broadcast { root } => return self.tree(true, root, bytes.max(1), ops),
             Pattern::Reduce { root } => return self.tree(false, root, bytes.max(1), ops),
