@@ -132,6 +132,26 @@ fn a_run_that_ends_with_a_bin_shows_no_drop_behind_it() {
     assert!((rates[0] - 81_920.0 * 8.0 / (end_us * 1e3)).abs() < 1e-6, "{rates:?}");
 }
 
+/// A run of more samples than are kept: those that stay are equally far apart, so that each tells of the time since the one
+/// before it.
+#[test]
+fn samples_that_stay_are_equally_far_apart() {
+    let results = play(
+        "sample_us = 0.5\n[topology]\nt0 = 1\n[transport]\nkind = \"roce\"\n[queue]\necn = false\n\
+         [[workload]]\nfrom = 0\nto = 1\nbytes = 16384000\n",
+    );
+    let at = &results.timeline.at_us;
+    let steps: Vec<f64> = at.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    let (last, whole) = steps.split_last().unwrap();
+    assert!(at.len() > 400 && whole.iter().all(|step| (step - 2.0).abs() < 1e-6), "{steps:?}");
+    assert!(*last <= 2.0, "{last}");
+    // 4000 packets of 4174 bytes, the first of 4190, keep one link of the tier busy.
+    let hand = (3999.0 * 4174.0 + 4190.0) * 8.0 / 100e3;
+    let load = results.timeline.links.iter().find(|load| load.tier == "host-up").unwrap();
+    let busy: f64 = steps.iter().zip(&load.max_percent[1..]).map(|(us, percent)| us * percent / 100.0).sum();
+    assert!((busy - hand).abs() < 0.01 * hand, "busy for {busy} us, by hand {hand}");
+}
+
 #[test]
 fn slowdown_refers_to_the_rates_that_the_links_have() {
     // A flow alone on one path is as fast as it can be, whatever its links are.

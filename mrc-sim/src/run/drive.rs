@@ -16,8 +16,10 @@ use crate::host::{Transport, TransportCounters};
 use crate::scenario::{Built, UntilKey};
 use crate::workload::{Exchange, Tally};
 
-/// Samples of a time line at most; a longer run keeps every second one and goes on at half the pace.
-const MOST_SAMPLES: usize = 1000;
+/// Samples of a time line at most; a longer run keeps every second one and goes on at half the pace. An odd number: the last
+/// one stays, so that those that follow are as far apart as all others, and nothing that was sent in between is left out.
+const MOST_SAMPLES: usize = 999;
+const _: () = assert!(MOST_SAMPLES % 2 == 1);
 /// Most queue pairs whose paths are counted for each sample.
 const MOST_PATHS: usize = 4096;
 /// Events between two looks at the clock and at the signs of life.
@@ -105,6 +107,7 @@ pub(super) fn drive<T: Transport + Send>(
     let mut watch = Watch { placed: 0, completed: 0, at: Instant::ZERO, events: 0 };
     let (wall, cpu) = (Wall::now(), summary::cpu_seconds());
     sampler.sample(&sim);
+    sampler.go_on(&sim);
     let (ended, why) = loop {
         let until = end.min(sampler.next);
         let reached = sim.run_events(until, SLICE_EVENTS);
@@ -163,6 +166,7 @@ pub(super) fn drive<T: Transport + Send>(
         }
         if reached && sim.now() >= sampler.next {
             sampler.sample(&sim);
+            sampler.go_on(&sim);
         }
     };
     sampler.sample(&sim);
@@ -226,6 +230,7 @@ impl Sampler {
             (0..built.topology.links()).any(|link| built.topology.tier(LinkId(link).lower()) == Tier::T1Up);
         let loads = Loads::new(sim, links);
         let most = loads.most_samples().clamp(16, MOST_SAMPLES);
+        let most = most - 1 | 1;
         Self { timeline, loads, most, step_ns, next: Instant::ZERO, paths, three_tiers, bad: BadLinks::of(built) }
     }
 
@@ -261,7 +266,11 @@ impl Sampler {
         line.marks.push(marks);
         self.bad.iter_mut().for_each(|bad| bad.sample(sim));
         self.loads.sample(sim);
-        if line.at_us.len() >= self.most {
+    }
+
+    /// Makes room for more samples, and says when the next one is due.
+    fn go_on<T: Transport>(&mut self, sim: &Parts<T>) {
+        if self.timeline.at_us.len() >= self.most {
             self.thin_out();
         }
         self.next = sim.now().after(self.step_ns);
