@@ -152,6 +152,22 @@ fn samples_that_stay_are_equally_far_apart() {
     assert!((busy - hand).abs() < 0.01 * hand, "busy for {busy} us, by hand {hand}");
 }
 
+/// A table of so many links that it has no room for all samples is thinner than the time line, and the run is the same.
+#[test]
+fn a_table_by_link_changes_nothing_of_a_run() {
+    let text = "partitions = 2\nsample_us = 0.019\n[topology]\nplanes = 8\nt0 = 17\nhosts_per_t0 = 16\nforwarding = \"adaptive\"\n\
+                [transport]\nkind = \"line-rate\"\n[[workload]]\nkind = \"permutation\"\nbytes = 40000\n";
+    let built = common::load(text, &[], Some(3));
+    let [without, with] =
+        [false, true].map(|links| common::outcome(&built, &mrc_sim::run::Options { links, ..Default::default() }));
+    assert_eq!(with.results.fabric_digest, without.results.fabric_digest);
+    assert_eq!(with.results.timeline, without.results.timeline);
+    let mut samples: Vec<f64> = with.links.iter().map(|row| row.at_us).collect();
+    samples.dedup();
+    let line = with.results.timeline.at_us.len();
+    assert!(line > 490 && (100..line).contains(&samples.len()), "{} of {line}", samples.len());
+}
+
 #[test]
 fn slowdown_refers_to_the_rates_that_the_links_have() {
     // A flow alone on one path is as fast as it can be, whatever its links are.
