@@ -211,6 +211,22 @@ fn long_links_set_the_base_round_trip() {
     assert_eq!(both, rtt("") + 2 * 500_000);
 }
 
+/// So is a fast one: the buffer that the ports of a switch share for PFC grows with it.
+#[test]
+fn fast_links_have_their_share_of_the_buffer() {
+    let play = |text: &str| {
+        play(&format!(
+            "[topology]\nshape = \"dumbbell\"\nhosts_per_t0 = 4\n{text}[transport]\nkind = \"roce\"\nroce.cc = \"none\"\n\
+             [queue]\necn = false\n[[workload]]\nkind = \"incast\"\nfan_in = 3\nto = 5\nbytes = 2000000\n\
+             [[workload]]\nname = \"other\"\nkind = \"incast\"\nfan_in = 3\nto = 6\nbytes = 2000000\n"
+        ))
+    };
+    let tier = play("fabric_gbps = 400\n");
+    let link = play("[[link]]\nname = [\"p0-t0a-t0b\"]\ngbps = 400\n");
+    assert!(tier.pauses > 0 && tier.drops == 0);
+    assert_eq!((link.pauses, link.peak_queue_bytes, link.digest), (tier.pauses, tier.peak_queue_bytes, tier.digest));
+}
+
 #[test]
 fn a_message_under_way_at_the_limit_does_not_raise_the_goodput() {
     let results = play(
