@@ -27,6 +27,8 @@ pub struct Failure {
 const NEVER: u64 = u64::MAX;
 /// See [`Sending`].
 const FAILED: u32 = u32::MAX;
+/// Released messages of a host for which an empty queue keeps its room.
+const FEW: usize = 16;
 /// Failures whose text is kept; all are counted.
 const KEPT_FAILURES: usize = 32;
 
@@ -291,6 +293,10 @@ impl Exchange {
             let queue = &mut self.released[(host - self.hosts.start) as usize];
             queue.peek().filter(|Reverse((at, _))| *at <= now.as_nanos())?;
             let Reverse((_, id)) = queue.pop()?;
+            if queue.is_empty() && queue.capacity() > FEW {
+                // Messages that begin at once are many, and those that follow few at a time.
+                *queue = BinaryHeap::new();
+            }
             if !self.messages[id as usize].is_compute() {
                 self.tally.under_way += 1;
                 return Some(id);
