@@ -203,7 +203,7 @@ fn long_links_set_the_base_round_trip() {
     let rtt = |links: &str| {
         let built = common::load(&format!("[topology]\n{links}{stream}"), &[], None);
         let mrc_sim::scenario::TransportSettings::Mrc(mrc) = &built.transports[0].settings else { panic!("MRC") };
-        mrc.base_rtt_ns
+        mrc.rts.base_rtt_ns
     };
     let far = rtt("[[link]]\nname = [\"p0-t0a-t1a\"]\ndelay_us = 500\n");
     assert_eq!(far, rtt(""), "the other spine is as near as before");

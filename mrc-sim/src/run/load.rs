@@ -41,7 +41,7 @@ struct Links {
 
 impl Links {
     fn new(most: usize) -> Self {
-        Self { most: most - 1 | 1, every: 1, nth: 0, samples: Vec::new() }
+        Self { most: (most - 1) | 1, every: 1, nth: 0, samples: Vec::new() }
     }
 
     fn push(&mut self, at_ns: u64, row: Vec<Entry>, last: bool) {
@@ -188,7 +188,7 @@ mod tests {
             for turn in 0..10 * pace {
                 links.push(at, Vec::new(), turn == 10 * pace - 1);
                 line += 1;
-                if line == pace - 1 | 1 {
+                if line == (pace - 1) | 1 {
                     (line, step) = (line.div_ceil(2), 2 * step);
                     links.thin_out();
                 }

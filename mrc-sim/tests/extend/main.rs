@@ -133,7 +133,7 @@ fn relay(hosts: u32, rounds: u32) -> Plan {
 #[test]
 fn a_workload_of_one_function_runs() {
     let mut built = built("[topology]\nt0 = 2\nhosts_per_t0 = 4\n[[workload]]\n");
-    built.plan = relay(8, 3);
+    built.plan = relay(8, 3).into();
     built.pairs = built.plan.connections(Connections::PerPair, &|_| 0);
     let results = mrc_sim::run::run(&built, &Options::default(), &mut |_| {}).unwrap().results;
     assert!(results.finished);

@@ -60,7 +60,7 @@ pub fn figures(runs: &[Run], sweep: Option<&Manifest>) -> anyhow::Result<Vec<Fig
         }
     }
     let pooled = configurations(runs, sweep);
-    let cdfs = Shown::of(pooled.len(), |nth| cdf(&pooled[nth].0, &pooled[nth].1, None));
+    let cdfs = Shown::of(pooled.len(), |nth| cdf(pooled[nth].0, &pooled[nth].1, None));
     let axes = Axes { x: "flow completion time, us", y: "share of flows", log_x: true, log_y: false };
     let seeds = if pooled.len() < runs.len() { SEEDS } else { "" };
     let aside = if runs.iter().any(|run| run.results.groups.iter().any(|group| group.set_aside)) { ASIDE } else { "" };
