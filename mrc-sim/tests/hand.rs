@@ -152,6 +152,26 @@ fn samples_that_stay_are_equally_far_apart() {
     assert!((busy - hand).abs() < 0.01 * hand, "busy for {busy} us, by hand {hand}");
 }
 
+/// However short a sample is, a frame counts in those in which it leaves: a busy link shows 100 % in each of them.
+#[test]
+fn a_frame_longer_than_a_sample_counts_in_each() {
+    for sample_us in ["0.1", "0.25", "7"] {
+        let results = play(&format!(
+            "sample_us = {sample_us}\n[topology]\nt0 = 1\n[transport]\nkind = \"roce\"\n[queue]\necn = false\n\
+             [[workload]]\nfrom = 0\nto = 1\nbytes = 819200\n"
+        ));
+        let line = &results.timeline;
+        // 200 packets of 4174 bytes, the first of 4190, from the start on.
+        let hand = (199.0 * 4174.0 + 4190.0) * 8.0 / 100e3;
+        let load = line.links.iter().find(|load| load.tier == "host-up").unwrap();
+        let steps = line.at_us.windows(2).zip(&load.max_percent[1..]);
+        let busy: f64 = steps.clone().map(|(at, percent)| (at[1] - at[0]) * percent / 100.0).sum();
+        assert!((busy - hand).abs() < 0.01 * hand, "{sample_us}: busy for {busy} us, by hand {hand}");
+        let full = steps.filter(|(at, _)| at[1] < hand);
+        assert!(full.into_iter().all(|(_, percent)| *percent > 99.0), "{sample_us}: {:?}", load.max_percent);
+    }
+}
+
 /// A table of so many links that it has no room for all samples is thinner than the time line, and the run is the same.
 #[test]
 fn a_table_by_link_changes_nothing_of_a_run() {

@@ -356,6 +356,12 @@ impl Port {
         now < self.busy_until
     }
 
+    /// Bytes of the frame that is being sent which have not left yet.
+    pub(crate) fn unsent_bytes(&self, now: u64) -> u64 {
+        let ns = u128::from(self.busy_until.saturating_sub(now));
+        (ns * u128::from(self.link.rate_bps) / 8_000_000_000) as u64
+    }
+
     pub(crate) fn queued_bytes(&self) -> u32 {
         self.used.as_ref().map_or(0, |used| used.queue.bytes())
     }

@@ -396,6 +396,12 @@ impl<H: Host> Sim<H> {
         self.ports[port.0 as usize].queued_bytes()
     }
 
+    /// Bytes that have left by one egress port, to the bit that leaves now: its counters have the whole frame that is being sent.
+    pub fn sent_bytes(&self, port: PortId) -> u64 {
+        let port = &self.ports[port.0 as usize];
+        port.counters().tx_bytes.saturating_sub(port.unsent_bytes(self.now.as_nanos()))
+    }
+
     /// Rate and delay of the link behind one egress port now.
     pub fn link_spec(&self, port: PortId) -> LinkSpec {
         self.ports[port.0 as usize].link()

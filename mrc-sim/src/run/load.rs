@@ -107,9 +107,9 @@ impl Loads {
         let mut sums = vec![(0.0f64, 0.0f64, 0u32); self.lines.len()];
         let mut row = Vec::with_capacity(if self.links.is_some() { self.before.len() } else { 0 });
         for (id, before) in (0..).zip(&mut self.before) {
-            let sent = sim.port_counters(PortId(id)).tx_bytes;
+            let sent = sim.sent_bytes(PortId(id));
             let rate_bps = sim.link_spec(PortId(id)).rate_bps;
-            let share = percent(sent - *before, rate_bps, ns);
+            let share = percent(sent.saturating_sub(*before), rate_bps, ns);
             *before = sent;
             let (sum, most, count) = &mut sums[usize::from(self.tiers[id as usize])];
             (*sum, *most, *count) = (*sum + share, most.max(share), *count + 1);
@@ -148,7 +148,7 @@ impl Loads {
                     at_us: *at_ns as f64 / 1e3,
                     link: sim.topology().link_name(port.link()),
                     upwards: port == port.link().lower(),
-                    percent: tenths(percent(entry.sent - was.sent, entry.rate_bps, at_ns - from_ns)),
+                    percent: tenths(percent(entry.sent.saturating_sub(was.sent), entry.rate_bps, at_ns - from_ns)),
                     queued_bytes: entry.queued,
                 });
             }
@@ -164,7 +164,7 @@ fn pairs(values: &[f64], join: impl Fn(f64, f64) -> f64) -> Vec<f64> {
     first.iter().copied().chain(joined).collect()
 }
 
-/// Share of the rate. A packet counts when it begins to leave, so that the last one may pass the end of the sample.
+/// Share of the rate. A link that a fault slows down or speeds up may have sent more than its rate of the end allows.
 fn percent(bytes: u64, rate_bps: u64, ns: u64) -> f64 {
     if ns == 0 {
         return 0.0;
@@ -205,7 +205,7 @@ mod tests {
     #[test]
     fn loads_are_shares_of_the_rate() {
         assert_eq!(percent(1_250, 100_000_000_000, 200), 50.0);
-        assert_eq!(percent(4_000, 100_000_000_000, 200), 100.0, "the packet that passes the end");
+        assert_eq!(percent(4_000, 100_000_000_000, 200), 100.0, "a rate that fell");
         assert_eq!(percent(1, 1, 0), 0.0);
         assert_eq!(pairs(&[0.0, 10.0, 20.0, 30.0, 50.0], f64::max), [0.0, 20.0, 50.0]);
         assert_eq!(pairs(&[0.0, 10.0, 20.0, 30.0], |a, b| (a + b) / 2.0), [0.0, 15.0]);
