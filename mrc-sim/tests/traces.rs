@@ -268,6 +268,22 @@ fn the_size_of_a_collective_is_that_of_its_input() {
     }
 }
 
+/// Only the root of a scatter has an input. Of other collectives all ranks say the same.
+#[test]
+fn the_root_says_how_much_is_scattered() {
+    let collective =
+        |kind: u8, bytes: u8| [vec![8, 2, 24, 7], number("comm_type", &[kind]), number("comm_size", &[bytes])].concat();
+    let ranks = |kind, root| vec![vec![collective(kind, root)], vec![collective(kind, 0)], vec![collective(kind, 0)]];
+    let built = chakra("scatter-root", &ranks(4, 90)).unwrap_or_else(|error| panic!("{error}"));
+    let moved = built.plan.messages.iter().filter(|message| !message.is_compute());
+    assert_eq!(
+        moved.map(|message| (message.src, message.dst, message.bytes)).collect::<Vec<_>>(),
+        [(0, 1, 30), (0, 2, 30)]
+    );
+    let error = chakra("other-sizes", &ranks(0, 90)).unwrap_err().to_string();
+    assert!(error.contains("of rank 1 is AllReduce of 0 bytes, that of rank 0 AllReduce of 90 bytes"), "{error}");
+}
+
 /// Dimensions that a collective leaves out are those of a fabric that this one is not.
 #[test]
 fn collectives_over_some_dimensions_need_a_group() {

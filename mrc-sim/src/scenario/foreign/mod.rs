@@ -275,15 +275,19 @@ impl<'a> Weaver<'a> {
                 let Some(&nth) = ops.get(turn) else {
                     return Err(format!("rank {rank} has {} collective operations, others {count}", ops.len()));
                 };
-                let own = self.ranks[rank as usize][nth].what;
-                let (first, same) = *what.get_or_insert((rank, own));
-                if same != own {
+                let What::Together { pattern, bytes, .. } = self.ranks[rank as usize][nth].what else { continue };
+                let (first, same, most) = what.get_or_insert((rank, pattern, bytes));
+                // Of a scatter only the root has an input.
+                let alike = *most == bytes || matches!(pattern, Pattern::Scatter { .. });
+                if *same != pattern || !alike {
                     return Err(format!(
-                        "collective operation {turn} of rank {rank} is {own:?}, that of rank {first} {same:?}"
+                        "collective operation {turn} of rank {rank} is {pattern:?} of {bytes} bytes, that of rank {first} \
+                         {same:?} of {most} bytes"
                     ));
                 }
+                *most = bytes.max(*most);
             }
-            if let Some((_, What::Together { pattern, bytes, .. })) = what {
+            if let Some((_, pattern, bytes)) = what {
                 let ops: Vec<(u32, usize)> = members.iter().map(|(&rank, ops)| (rank, ops[turn])).collect();
                 self.collective(pattern, bytes, &ops)?;
             }
