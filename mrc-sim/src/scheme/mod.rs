@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn what_is_written_outside_moves_in() {
         for info in [&counting_example::COUNTING, &spread_example::SPREAD] {
-            assert!(named(info.name).is_none() && Scheme::new(info).info().name == info.name);
+            assert_eq!(Scheme::new(info).info().name, info.name);
         }
     }
 
