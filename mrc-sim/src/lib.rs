@@ -20,6 +20,9 @@
 //! `docs/extend.md` writes one, [`Datagram`] are packets for it.
 #![forbid(unsafe_code)]
 
+// A scheme or a transport that was written outside, with `use mrc_sim::...`, moves in as it is.
+extern crate self as mrc_sim;
+
 pub mod demo;
 pub mod fabric;
 pub mod host;

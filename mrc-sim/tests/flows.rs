@@ -313,9 +313,16 @@ fn a_trace_may_name_its_columns() {
     assert_eq!((built.plan.messages.len(), built.plan.edges.len()), (2, 1));
     std::fs::write(folder.join("t.csv"), "\u{feff}time,src,dst,size\r\n0,0,1,100\r\n").unwrap();
     assert_eq!(load_str("test.toml", text, &folder, &[], None).unwrap().plan.messages.len(), 1);
-    std::fs::write(folder.join("t.csv"), "bytes,from,to,start_us\n5,0,1,100\n").unwrap();
-    let error = load_str("test.toml", text, &folder, &[], None).unwrap_err().to_string();
-    assert!(error.contains("t.csv:1: `bytes,from,to,start_us`: the columns are start_us,from,to,bytes"), "{error}");
+    std::fs::write(folder.join("t.csv"), "\"Start_us\", \"From\", \"To\", \"Bytes\", \"after\"\n0,0,1,100\n").unwrap();
+    assert_eq!(load_str("test.toml", text, &folder, &[], None).unwrap().plan.messages.len(), 1);
+    // Another order, another unit, something else: numbers would be read for what they are not.
+    for head in
+        ["bytes,from,to,start_us", "time_ns,src,dst,size", "src,dst,size,start", "start_us;from;to;bytes", "id,a,b,c,d"]
+    {
+        std::fs::write(folder.join("t.csv"), format!("{head}\n5,0,1,100\n")).unwrap();
+        let error = load_str("test.toml", text, &folder, &[], None).unwrap_err().to_string();
+        assert!(error.contains(&format!("t.csv:1: `{head}`: the columns are start_us,from,to,bytes")), "{error}");
+    }
     std::fs::write(folder.join("t.csv"), "start_us,from,to,bytes\n0,0,1,100\n5,1,0,100,2\n").unwrap();
     // The same in the scenario itself.
     let inline =

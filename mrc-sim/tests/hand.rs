@@ -132,6 +132,62 @@ fn a_run_that_ends_with_a_bin_shows_no_drop_behind_it() {
     assert!((rates[0] - 81_920.0 * 8.0 / (end_us * 1e3)).abs() < 1e-6, "{rates:?}");
 }
 
+/// A run of more samples than are kept: those that stay are equally far apart, so that each tells of the time since the one
+/// before it.
+#[test]
+fn samples_that_stay_are_equally_far_apart() {
+    let results = play(
+        "sample_us = 0.5\n[topology]\nt0 = 1\n[transport]\nkind = \"roce\"\n[queue]\necn = false\n\
+         [[workload]]\nfrom = 0\nto = 1\nbytes = 16384000\n",
+    );
+    let at = &results.timeline.at_us;
+    let steps: Vec<f64> = at.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    let (last, whole) = steps.split_last().unwrap();
+    assert!(at.len() > 400 && whole.iter().all(|step| (step - 2.0).abs() < 1e-6), "{steps:?}");
+    assert!(*last <= 2.0, "{last}");
+    // 4000 packets of 4174 bytes, the first of 4190, keep one link of the tier busy.
+    let hand = (3999.0 * 4174.0 + 4190.0) * 8.0 / 100e3;
+    let load = results.timeline.links.iter().find(|load| load.tier == "host-up").unwrap();
+    let busy: f64 = steps.iter().zip(&load.max_percent[1..]).map(|(us, percent)| us * percent / 100.0).sum();
+    assert!((busy - hand).abs() < 0.01 * hand, "busy for {busy} us, by hand {hand}");
+}
+
+/// However short a sample is, a frame counts in those in which it leaves: a busy link shows 100 % in each of them.
+#[test]
+fn a_frame_longer_than_a_sample_counts_in_each() {
+    for sample_us in ["0.1", "0.25", "7"] {
+        let results = play(&format!(
+            "sample_us = {sample_us}\n[topology]\nt0 = 1\n[transport]\nkind = \"roce\"\n[queue]\necn = false\n\
+             [[workload]]\nfrom = 0\nto = 1\nbytes = 819200\n"
+        ));
+        let line = &results.timeline;
+        // 200 packets of 4174 bytes, the first of 4190, from the start on.
+        let hand = (199.0 * 4174.0 + 4190.0) * 8.0 / 100e3;
+        let load = line.links.iter().find(|load| load.tier == "host-up").unwrap();
+        let steps = line.at_us.windows(2).zip(&load.max_percent[1..]);
+        let busy: f64 = steps.clone().map(|(at, percent)| (at[1] - at[0]) * percent / 100.0).sum();
+        assert!((busy - hand).abs() < 0.01 * hand, "{sample_us}: busy for {busy} us, by hand {hand}");
+        let full = steps.filter(|(at, _)| at[1] < hand);
+        assert!(full.into_iter().all(|(_, percent)| *percent > 99.0), "{sample_us}: {:?}", load.max_percent);
+    }
+}
+
+/// A table of so many links that it has no room for all samples is thinner than the time line, and the run is the same.
+#[test]
+fn a_table_by_link_changes_nothing_of_a_run() {
+    let text = "partitions = 2\nsample_us = 0.019\n[topology]\nplanes = 8\nt0 = 17\nhosts_per_t0 = 16\nforwarding = \"adaptive\"\n\
+                [transport]\nkind = \"line-rate\"\n[[workload]]\nkind = \"permutation\"\nbytes = 40000\n";
+    let built = common::load(text, &[], Some(3));
+    let [without, with] =
+        [false, true].map(|links| common::outcome(&built, &mrc_sim::run::Options { links, ..Default::default() }));
+    assert_eq!(with.results.fabric_digest, without.results.fabric_digest);
+    assert_eq!(with.results.timeline, without.results.timeline);
+    let mut samples: Vec<f64> = with.links.iter().map(|row| row.at_us).collect();
+    samples.dedup();
+    let line = with.results.timeline.at_us.len();
+    assert!(line > 490 && (100..line).contains(&samples.len()), "{} of {line}", samples.len());
+}
+
 #[test]
 fn slowdown_refers_to_the_rates_that_the_links_have() {
     // A flow alone on one path is as fast as it can be, whatever its links are.
@@ -167,12 +223,28 @@ fn long_links_set_the_base_round_trip() {
     let rtt = |links: &str| {
         let built = common::load(&format!("[topology]\n{links}{stream}"), &[], None);
         let mrc_sim::scenario::TransportSettings::Mrc(mrc) = &built.transports[0].settings else { panic!("MRC") };
-        mrc.base_rtt_ns
+        mrc.rts.base_rtt_ns
     };
     let far = rtt("[[link]]\nname = [\"p0-t0a-t1a\"]\ndelay_us = 500\n");
     assert_eq!(far, rtt(""), "the other spine is as near as before");
     let both = rtt("[[link]]\nname = [\"p0-t0a-t1a\", \"p0-t0a-t1b\"]\ndelay_us = 500.5\n");
     assert_eq!(both, rtt("") + 2 * 500_000);
+}
+
+/// So is a fast one: the buffer that the ports of a switch share for PFC grows with it.
+#[test]
+fn fast_links_have_their_share_of_the_buffer() {
+    let play = |text: &str| {
+        play(&format!(
+            "[topology]\nshape = \"dumbbell\"\nhosts_per_t0 = 4\n{text}[transport]\nkind = \"roce\"\nroce.cc = \"none\"\n\
+             [queue]\necn = false\n[[workload]]\nkind = \"incast\"\nfan_in = 3\nto = 5\nbytes = 2000000\n\
+             [[workload]]\nname = \"other\"\nkind = \"incast\"\nfan_in = 3\nto = 6\nbytes = 2000000\n"
+        ))
+    };
+    let tier = play("fabric_gbps = 400\n");
+    let link = play("[[link]]\nname = [\"p0-t0a-t0b\"]\ngbps = 400\n");
+    assert!(tier.pauses > 0 && tier.drops == 0);
+    assert_eq!((link.pauses, link.peak_queue_bytes, link.digest), (tier.pauses, tier.peak_queue_bytes, tier.digest));
 }
 
 #[test]

@@ -21,6 +21,22 @@ fn play(text: &str) -> Results {
 const ALONE: &str = "[topology]\nhost_gbps = 100\nhost_delay_us = 1\nfabric_delay_us = 1\nswitch_us = 0.5\n\
     [transport]\nkind = \"line-rate\"\n[[workload]]\nfrom = 0\nto = 3\nbytes = 409600\n";
 
+/// Host 0 has a second port, of which host 2 knows nothing: what left by it would find no route.
+#[test]
+fn hosts_talk_by_the_ports_that_both_have() {
+    for (from, to, ports) in [(0, 2, 1), (2, 0, 1), (0, 1, 2)] {
+        let outcome = play_all(&format!(
+            "[topology]\nshape = \"graph\"\n[[topology.edge]]\nbetween = [[\"h0\", \"a\"], [\"a\", \"b\"], [\"b\", \"h1\"], \
+             [\"h0\", \"c\"], [\"c\", \"h1\"], [\"h2\", \"a\"]]\n[transport]\nkind = \"line-rate\"\n\
+             [[workload]]\nfrom = {from}\nto = {to}\nbytes = 409600\n"
+        ));
+        let results = &outcome.results;
+        assert_eq!((results.drops, results.retransmitted_packets, outcome.messages[0].ports), (0, 0, ports));
+        // Of two paths one has a switch more.
+        assert!((0.999..1.12).contains(&results.slowdown.unwrap().max), "{from} to {to}: {:?}", results.slowdown);
+    }
+}
+
 /// 100 packets of 4096 + 90 bytes leave back to back over four links and three switches; the acknowledgement of the last one
 /// comes back. Bytes of preamble and gap are no part of `wire_len`.
 #[test]

@@ -504,7 +504,7 @@ fn equal_seeds_give_equal_results() {
 
 #[test]
 fn two_workloads_never_share_a_name() {
-    let groups = |text: &str| built(text).plan.groups.into_iter().map(|group| group.name).collect::<Vec<_>>();
+    let groups = |text: &str| built(text).plan.groups.iter().map(|group| group.name.clone()).collect::<Vec<_>>();
     assert_eq!(
         groups("[[workload]]\n[[workload]]\nfrom = 1\n[[workload]]\nname = \"point-to-point-2\"\nfrom = 2\n"),
         ["point-to-point", "point-to-point-3", "point-to-point-2"]

@@ -219,7 +219,8 @@ fn collectives_with_a_root_are_trees_and_stars() {
     let kinds: [(&str, u8, Sent); 4] = [
         // The tree below 1 has the children 2 and 0.
         ("reduce", 1, &[(0, 1, 900), (2, 1, 900)]),
-        ("gather", 3, &[(0, 1, 300), (2, 1, 300)]),
+        // The size is that of what a rank puts in.
+        ("gather", 3, &[(0, 1, 900), (2, 1, 900)]),
         ("scatter", 4, &[(1, 0, 300), (1, 2, 300)]),
         ("broadcast", 5, &[(1, 0, 900), (1, 2, 900)]),
     ];
@@ -250,6 +251,37 @@ fn collectives_with_a_root_are_trees_and_stars() {
     assert_eq!((outcome.messages.len(), row(1, 3).start_us), (3, row(0, 1).delivered_us));
     let error = chakra("root", &vec![vec![[collective, number("root_rank", &[4])].concat()]; 4]).unwrap_err();
     assert!(error.message.contains("root_rank 4 of a collective of 4 ranks"), "{error}");
+}
+
+/// The size is that of a rank's input, as Chakra's converter writes it and ASTRA-sim reads it: in an all-gather its own part, which
+/// goes around the ring; in the others the whole vector, of which a part does.
+#[test]
+fn the_size_of_a_collective_is_that_of_its_input() {
+    for (name, kind, steps, bytes) in
+        [("allreduce", 0, 6, 25), ("allgather", 2, 3, 100), ("alltoall", 6, 3, 25), ("reducescatter", 7, 3, 25)]
+    {
+        let collective = [vec![8, 2, 24, 7], number("comm_type", &[kind]), number("comm_size", &[100])].concat();
+        let built = chakra(name, &vec![vec![collective]; 4]).unwrap_or_else(|error| panic!("{error}"));
+        let sent: Vec<u32> =
+            built.plan.messages.iter().filter(|message| !message.is_compute()).map(|m| m.bytes).collect();
+        assert_eq!(sent, vec![bytes; 4 * steps], "{name}");
+    }
+}
+
+/// Only the root of a scatter has an input. Of other collectives all ranks say the same.
+#[test]
+fn the_root_says_how_much_is_scattered() {
+    let collective =
+        |kind: u8, bytes: u8| [vec![8, 2, 24, 7], number("comm_type", &[kind]), number("comm_size", &[bytes])].concat();
+    let ranks = |kind, root| vec![vec![collective(kind, root)], vec![collective(kind, 0)], vec![collective(kind, 0)]];
+    let built = chakra("scatter-root", &ranks(4, 90)).unwrap_or_else(|error| panic!("{error}"));
+    let moved = built.plan.messages.iter().filter(|message| !message.is_compute());
+    assert_eq!(
+        moved.map(|message| (message.src, message.dst, message.bytes)).collect::<Vec<_>>(),
+        [(0, 1, 30), (0, 2, 30)]
+    );
+    let error = chakra("other-sizes", &ranks(0, 90)).unwrap_err().to_string();
+    assert!(error.contains("of rank 1 is AllReduce of 0 bytes, that of rank 0 AllReduce of 90 bytes"), "{error}");
 }
 
 /// Dimensions that a collective leaves out are those of a fabric that this one is not.

@@ -89,6 +89,8 @@ Examples:
                                                   (`mrc dissector --help` says how it learns MRC)
 
   mrc sim run out.json                            the same run again, from its results; says whether the digest is the same
+  kill -USR1 PID                                  a run that goes on writes its results so far to the file of --json, or one
+                                                  line to standard error
 
 Exit codes: as of `mrc sim`; 1 also when a run that was repeated has another digest.")]
 struct RunArgs {

@@ -5,7 +5,7 @@
 //! planes may share switches. A path's micro-SIDs are those of one switch halfway, of the last switch, and of the host.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use mrc_core::{MAX_PORTS, Rng};
 use mrc_wire::srv6::{self, CopyOp};
@@ -141,6 +141,9 @@ pub struct Graph {
     multiplicity: u32,
     /// Most ports of a host.
     planes: u8,
+    /// The ways of all switches: reckoned once, however many shares the fabric has.
+    tables: OnceLock<Vec<Table>>,
+    sid_tables: OnceLock<Vec<Arc<SidTable>>>,
 }
 
 impl Graph {
@@ -193,6 +196,8 @@ impl Graph {
             host_sid: Vec::new(),
             multiplicity: 1,
             spec,
+            tables: OnceLock::new(),
+            sid_tables: OnceLock::new(),
         };
         graph.join();
         graph.part = graph.parts();
@@ -484,17 +489,20 @@ impl Graph {
     pub(crate) fn switches(&self, seed: u64) -> Vec<Switch> {
         let mut salts = Rng::new(seed ^ 0x73_616c_7473);
         let summary = self.summary();
-        let shared = self.classes();
         let srv6 = self.spec.scheme.paths() == PathNames::MicroSids;
-        let mut tables: Vec<Table> = (0..self.neighbours.len() as u32).map(|at| self.table(at, &shared)).collect();
-        let mut sids = if srv6 { self.sid_tables() } else { Vec::new() }.into_iter();
+        let tables = self.tables.get_or_init(|| {
+            let shared = self.classes();
+            (0..self.neighbours.len() as u32).map(|at| self.table(at, &shared)).collect()
+        });
+        let sids = srv6.then(|| self.sid_tables.get_or_init(|| self.sid_tables()));
+        let mut sids = sids.into_iter().flatten();
         let mut switches = Vec::with_capacity(tables.len());
-        for (at, table) in (0..).zip(tables.drain(..)) {
+        for (at, table) in (0..).zip(tables.iter().cloned()) {
             let salt = salts.next_u64();
             let spine = self.level[at as usize] > 0;
             let site = Site { clos: &summary, plane: self.part[at as usize] as u8, spine, index: at as u16, salt };
             let scheme = match sids.next() {
-                Some(table) => crate::scheme::srv6_of_graph(self.spec.block, at, self.width(), table),
+                Some(table) => crate::scheme::srv6_of_graph(self.spec.block, at, self.width(), Arc::clone(table)),
                 None => self.spec.scheme.build(&site),
             };
             switches.push(Switch::new(self.spec.switches[at as usize].clone(), Routes::of_table(table), scheme, salt));
@@ -569,7 +577,7 @@ impl Graph {
     }
 
     /// By switch: the ports behind each micro-SID that is not its own.
-    fn sid_tables(&self) -> Vec<SidTable> {
+    fn sid_tables(&self) -> Vec<Arc<SidTable>> {
         let mut tables = vec![SidTable::default(); self.neighbours.len()];
         for to in 0..self.neighbours.len() as u32 {
             let distance = self.distances(&[to]);
@@ -586,7 +594,7 @@ impl Graph {
             }
             table.hosts.sort_unstable_by_key(|(sid, _)| *sid);
         }
-        tables
+        tables.into_iter().map(Arc::new).collect()
     }
 
     /// All ports in the order of their ids.

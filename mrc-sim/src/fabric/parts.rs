@@ -287,6 +287,11 @@ impl<H: Host> Parts<H> {
         self.sims.iter().map(|sim| sim.queued_bytes(port)).sum()
     }
 
+    /// As [`Sim::sent_bytes`].
+    pub fn sent_bytes(&self, port: PortId) -> u64 {
+        self.sims.iter().map(|sim| sim.sent_bytes(port)).sum()
+    }
+
     /// Rate and delay of the link behind one egress port now.
     pub fn link_spec(&self, port: PortId) -> LinkSpec {
         self.sims[0].link_spec(port)

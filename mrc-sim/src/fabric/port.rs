@@ -356,6 +356,12 @@ impl Port {
         now < self.busy_until
     }
 
+    /// Bytes of the frame that is being sent which have not left yet.
+    pub(crate) fn unsent_bytes(&self, now: u64) -> u64 {
+        let ns = u128::from(self.busy_until.saturating_sub(now));
+        (ns * u128::from(self.link.rate_bps) / 8_000_000_000) as u64
+    }
+
     pub(crate) fn queued_bytes(&self) -> u32 {
         self.used.as_ref().map_or(0, |used| used.queue.bytes())
     }
@@ -517,6 +523,7 @@ mod tests {
     fn a_dynamic_threshold_follows_the_free_buffer_and_never_holds_an_empty_port() {
         let pfc = PfcSpec::Dynamic { bytes_per_gbps: 1000, beta: 8 };
         assert_eq!(pfc.buffer_bytes(400_000_000_000), 400_000);
+        assert_eq!(pfc.buffer_bytes(2_500_000_000), 2_500, "half a Gb/s has a share, too");
         assert_eq!(pfc.thresholds(400_000), (400_000, 391_600));
         let mut port = port(1);
         assert_eq!(port.account_ingress(true, 200_000, pfc.thresholds(200_000)), Some(true), "half of the buffer");

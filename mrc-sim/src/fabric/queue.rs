@@ -114,7 +114,9 @@ impl PfcSpec {
     pub(crate) fn buffer_bytes(&self, rate_bps: u64) -> u64 {
         match *self {
             Self::Static { .. } => 0,
-            Self::Dynamic { bytes_per_gbps, .. } => rate_bps / 1_000_000_000 * u64::from(bytes_per_gbps),
+            Self::Dynamic { bytes_per_gbps, .. } => {
+                (u128::from(rate_bps) * u128::from(bytes_per_gbps) / 1_000_000_000) as u64
+            }
         }
     }
 }

@@ -190,7 +190,7 @@ pub(crate) struct Table {
     /// By host: the set of switches that it hangs below.
     pub(crate) of_host: Arc<[u32]>,
     /// By such a set: the choice towards it.
-    pub(crate) of_class: Vec<u32>,
+    pub(crate) of_class: Arc<[u32]>,
     /// Hosts below this switch, in order, with their choice.
     pub(crate) below: Vec<(u32, u32)>,
     /// The first holds all ports that lead upwards.

@@ -229,14 +229,12 @@ impl<H: Host> Sim<H> {
             fetches: false,
             share,
         };
-        if let Some(pfc) = sim.queue.pfc {
-            for port in &sim.ports {
-                if let Owner::Switch(index) = port.owner {
-                    sim.switches[index as usize].rate_bps += port.link().rate_bps;
-                }
+        for port in &sim.ports {
+            if let Owner::Switch(index) = port.owner {
+                sim.switches[index as usize].rate_bps += port.link().rate_bps;
             }
-            sim.switches.iter_mut().for_each(|switch| switch.buffer = pfc.buffer_bytes(switch.rate_bps));
         }
+        (0..sim.switches.len() as u32).for_each(|switch| sim.size_buffer(switch));
         sim.hooks_dequeue = sim.switches.iter().any(|switch| switch.hooks_dequeue);
         sim.fetches = sim.hosts.slots.iter().any(|slot| slot.host.fetches());
         // Nothing moves before the first run: taps and faults can still be attached.
@@ -294,7 +292,21 @@ impl<H: Host> Sim<H> {
     /// # Panics
     /// As [`Sim::schedule`].
     pub fn set_link(&mut self, link: LinkId, spec: LinkSpec) {
+        for port in [link.lower(), link.upper()] {
+            let port = &self.ports[port.0 as usize];
+            if let Owner::Switch(index) = port.owner {
+                let switch = &mut self.switches[index as usize];
+                switch.rate_bps = switch.rate_bps - port.link().rate_bps + spec.rate_bps;
+                self.size_buffer(index);
+            }
+        }
         self.degrade(link, spec);
+    }
+
+    /// Gives a switch the shared buffer that belongs to the rates of its ports.
+    fn size_buffer(&mut self, index: u32) {
+        let switch = &mut self.switches[index as usize];
+        switch.buffer = self.queue.pfc.map_or(0, |pfc| pfc.buffer_bytes(switch.rate_bps));
     }
 
     /// Processes all events up to and including `until`, which becomes the present.
@@ -382,6 +394,12 @@ impl<H: Host> Sim<H> {
     /// Bytes waiting before one egress port now.
     pub fn queued_bytes(&self, port: PortId) -> u32 {
         self.ports[port.0 as usize].queued_bytes()
+    }
+
+    /// Bytes that have left by one egress port, to the bit that leaves now: its counters have the whole frame that is being sent.
+    pub fn sent_bytes(&self, port: PortId) -> u64 {
+        let port = &self.ports[port.0 as usize];
+        port.counters().tx_bytes.saturating_sub(port.unsent_bytes(self.now.as_nanos()))
     }
 
     /// Rate and delay of the link behind one egress port now.

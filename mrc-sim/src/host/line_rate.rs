@@ -3,6 +3,7 @@
 //! transport to begin a new one from.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use mrc_core::{Instant, PortMask, Rng};
 use mrc_wire::PortNum;
@@ -10,7 +11,7 @@ use mrc_wire::PortNum;
 use super::datagram::{Datagram, next_port};
 use super::registry::{HostSite, TransportInfo};
 use super::transport::{Transport, TransportCounters};
-use crate::fabric::{Packet, Param};
+use crate::fabric::{Graph, Packet, Param, Topology};
 use crate::host::Host;
 use crate::workload::Exchange;
 
@@ -79,6 +80,8 @@ struct LineRate {
     rng: Rng,
     up: PortMask,
     last: Option<PortNum>,
+    /// Where hosts may have different numbers of ports: two of them talk by those that both have.
+    graph: Option<Arc<Graph>>,
     /// Messages take turns, a datagram each.
     sending: VecDeque<Sending>,
     /// Sent and not acknowledged: message and offset.
@@ -104,6 +107,10 @@ impl LineRate {
             rng: Rng::new(site.seed ^ u64::from(site.host) ^ 0x6c69_6e65),
             up: PortMask::ALL,
             last: None,
+            graph: match site.topology {
+                Topology::Clos(_) => None,
+                Topology::Graph(graph) => Some(Arc::clone(graph)),
+            },
             sending: VecDeque::new(),
             open: BTreeSet::new(),
             in_flight: VecDeque::new(),
@@ -118,9 +125,23 @@ impl LineRate {
         self.rng.below(1 << 16) as u16
     }
 
-    /// The next piece that was not sent yet.
-    fn next_piece(&mut self, world: &Exchange) -> Option<Piece> {
-        let mut sending = self.sending.pop_front()?;
+    /// The port of `free` that is next for a datagram to another host.
+    fn port_to(&self, to: u32, free: PortMask) -> Option<PortNum> {
+        let both = self.graph.as_ref().map_or(PortMask::ALL, |graph| PortMask::first(graph.host_ports(to)));
+        next_port(free.and(both), self.last)
+    }
+
+    /// The next answer, and its port.
+    fn answer(&mut self, free: PortMask) -> Option<(Datagram, PortNum)> {
+        let (at, port) = first(&self.answers, |answer| self.port_to(answer.to, free))?;
+        Some((self.answers.remove(at)?, port))
+    }
+
+    /// The next piece that was not sent yet, and its port.
+    fn next_piece(&mut self, free: PortMask, world: &Exchange) -> Option<(Piece, PortNum)> {
+        let to = |sending: &Sending| world.message(sending.message).dst;
+        let (at, port) = first(&self.sending, |sending| self.port_to(to(sending), free))?;
+        let mut sending = self.sending.remove(at)?;
         let message = world.message(sending.message);
         let bytes = self.mtu.min(message.bytes - sending.next);
         let entropy = if self.spray { self.entropy() } else { sending.entropy };
@@ -131,21 +152,19 @@ impl LineRate {
         if sending.next < message.bytes {
             self.sending.push_back(sending);
         }
-        Some(Piece { datagram, tries: 0, due: Instant::FAR })
+        Some((Piece { datagram, tries: 0, due: Instant::FAR }, port))
     }
 
-    /// What shall go again, on another path if paths change.
-    fn piece_again(&mut self) -> Option<Piece> {
-        let mut piece = loop {
-            let piece = self.again.pop_front()?;
-            if self.open.contains(&piece.key()) {
-                break piece;
-            }
-        };
+    /// What shall go again, on another path if paths change, and its port.
+    fn piece_again(&mut self, free: PortMask) -> Option<(Piece, PortNum)> {
+        while self.again.pop_front_if(|piece| !self.open.contains(&piece.key())).is_some() {}
+        let goes = |piece: &Piece| self.port_to(piece.datagram.to, free).filter(|_| self.open.contains(&piece.key()));
+        let (at, port) = first(&self.again, goes)?;
+        let mut piece = self.again.remove(at)?;
         if self.spray {
             piece.datagram.entropy = self.entropy();
         }
-        Some(piece)
+        Some((piece, port))
     }
 
     fn on_data(&mut self, now: Instant, data: &Datagram, world: &mut Exchange) {
@@ -175,6 +194,11 @@ impl LineRate {
         forget(&mut self.open, message);
         self.counters.qp_errors += 1;
     }
+}
+
+/// The first of a queue for which there is a port: its place, and the port.
+fn first<T>(queue: &VecDeque<T>, port: impl Fn(&T) -> Option<PortNum>) -> Option<(usize, PortNum)> {
+    queue.iter().enumerate().find_map(|(at, one)| Some((at, port(one)?)))
 }
 
 /// Takes the pieces of a message out of a set.
@@ -226,14 +250,17 @@ impl Host for LineRate {
         out: &mut Packet,
         world: &mut Exchange,
     ) -> Option<PortNum> {
-        let port = next_port(free.and(self.up), self.last)?;
-        if let Some(answer) = self.answers.pop_front() {
+        let free = free.and(self.up);
+        if free.is_empty() {
+            return None;
+        }
+        if let Some((answer, port)) = self.answer(free) {
             self.counters.control += 1;
             answer.write(port, out);
             self.last = Some(port);
             return Some(port);
         }
-        let mut piece = self.piece_again().or_else(|| self.next_piece(world))?;
+        let (mut piece, port) = self.piece_again(free).or_else(|| self.next_piece(free, world))?;
         piece.due = now.after(self.rto_ns);
         *(if piece.tries > 0 { &mut self.counters.retransmitted } else { &mut self.counters.data }) += 1;
         piece.datagram.write(port, out);

@@ -148,9 +148,7 @@ impl<'s> MrcTransport<'s> {
             acknowledgement: settings.acknowledgement_bytes(topology),
             telemetry: settings.telemetry.map(|bandwidth| Box::new(Telemetry::new(bandwidth))),
             fetches: false,
-            path_state_bytes: settings.selector.map_or(0, |selector| {
-                selector.state_bytes(usize::from(settings.paths.active) + usize::from(settings.paths.backup))
-            }),
+            path_state_bytes: settings.selector.map_or(0, |selector| selector.state_bytes(settings.evs())),
         })
     }
 

@@ -8,7 +8,7 @@ use super::{AnyTransport, line_rate};
 use crate::fabric::{Param, Topology};
 
 /// All registered transports, by name.
-pub static TRANSPORTS: [&TransportInfo; 1] = [&line_rate::INFO];
+pub static TRANSPORTS: &[&TransportInfo] = &[&line_rate::INFO];
 
 /// A host that a transport is built for.
 #[derive(Clone, Copy, Debug)]
@@ -92,9 +92,19 @@ impl PartialEq for TransportInfo {
 
 impl Eq for TransportInfo {}
 
+/// The example of `docs/extend.md`, as a file of this folder.
+#[cfg(test)]
+#[path = "../../tests/extend/stop_and_wait.rs"]
+mod example;
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_written_outside_moves_in() {
+        assert_eq!(example::STOP_AND_WAIT.values(&BTreeMap::new()), Ok(vec![100.0]));
+    }
 
     #[test]
     fn names_and_parameters_are_told_apart() {

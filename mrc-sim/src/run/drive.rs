@@ -16,8 +16,10 @@ use crate::host::{Transport, TransportCounters};
 use crate::scenario::{Built, UntilKey};
 use crate::workload::{Exchange, Tally};
 
-/// Samples of a time line at most; a longer run keeps every second one and goes on at half the pace.
-const MOST_SAMPLES: usize = 1000;
+/// Samples of a time line at most; a longer run keeps every second one and goes on at half the pace. An odd number: the last
+/// one stays, so that those that follow are as far apart as all others, and nothing that was sent in between is left out.
+pub(super) const MOST_SAMPLES: usize = 999;
+const _: () = assert!(MOST_SAMPLES % 2 == 1);
 /// Most queue pairs whose paths are counted for each sample.
 const MOST_PATHS: usize = 4096;
 /// Events between two looks at the clock and at the signs of life.
@@ -104,7 +106,8 @@ pub(super) fn drive<T: Transport + Send>(
     let mut sampler = Sampler::new(&sim, built, options.links);
     let mut watch = Watch { placed: 0, completed: 0, at: Instant::ZERO, events: 0 };
     let (wall, cpu) = (Wall::now(), summary::cpu_seconds());
-    sampler.sample(&sim);
+    sampler.sample(&sim, false);
+    sampler.go_on(&sim);
     let (ended, why) = loop {
         let until = end.min(sampler.next);
         let reached = sim.run_events(until, SLICE_EVENTS);
@@ -162,10 +165,11 @@ pub(super) fn drive<T: Transport + Send>(
             break (RunEnd::Stalled, Some(format!("no byte arrived during {STALL_EVENTS} events")));
         }
         if reached && sim.now() >= sampler.next {
-            sampler.sample(&sim);
+            sampler.sample(&sim, false);
+            sampler.go_on(&sim);
         }
     };
-    sampler.sample(&sim);
+    sampler.sample(&sim, true);
     let times = (summary::cpu_seconds() - cpu, wall.elapsed().as_secs_f64());
     let bad_path = sampler.bad.as_ref().and_then(BadLinks::result);
     let (links, loads) = sampler.loads.finish(&sim);
@@ -208,7 +212,6 @@ fn attach<T: Transport>(sim: &mut Parts<T>, name: &str, packets: usize) -> Resul
 struct Sampler {
     timeline: Timeline,
     loads: Loads,
-    most: usize,
     step_ns: u64,
     next: Instant,
     paths: bool,
@@ -225,11 +228,10 @@ impl Sampler {
         let three_tiers =
             (0..built.topology.links()).any(|link| built.topology.tier(LinkId(link).lower()) == Tier::T1Up);
         let loads = Loads::new(sim, links);
-        let most = loads.most_samples().clamp(16, MOST_SAMPLES);
-        Self { timeline, loads, most, step_ns, next: Instant::ZERO, paths, three_tiers, bad: BadLinks::of(built) }
+        Self { timeline, loads, step_ns, next: Instant::ZERO, paths, three_tiers, bad: BadLinks::of(built) }
     }
 
-    fn sample<T: Transport>(&mut self, sim: &Parts<T>) {
+    fn sample<T: Transport>(&mut self, sim: &Parts<T>, last: bool) {
         let queue = |tier| {
             let TierQueue { ports, total_bytes, max_bytes } = sim.tier_queue(tier);
             QueueSample { mean_bytes: total_bytes / u64::from(ports.max(1)), max_bytes }
@@ -260,8 +262,12 @@ impl Sampler {
         line.trims.push(trims);
         line.marks.push(marks);
         self.bad.iter_mut().for_each(|bad| bad.sample(sim));
-        self.loads.sample(sim);
-        if line.at_us.len() >= self.most {
+        self.loads.sample(sim, last);
+    }
+
+    /// Makes room for more samples, and says when the next one is due.
+    fn go_on<T: Transport>(&mut self, sim: &Parts<T>) {
+        if self.timeline.at_us.len() >= MOST_SAMPLES {
             self.thin_out();
         }
         self.next = sim.now().after(self.step_ns);

@@ -1,6 +1,7 @@
 //! How busy links are over time: by tier for every run, by link for whoever asks. Memory is bounded: a run that lasts
 //! longer is sampled at longer distances.
 
+use super::drive::MOST_SAMPLES;
 use super::results::{LinkLoad, LinkRow};
 use crate::fabric::{Parts, PortId, Tier};
 use crate::host::Transport;
@@ -24,8 +25,53 @@ pub(super) struct Loads {
     before: Vec<u64>,
     at_ns: u64,
     lines: Vec<LinkLoad>,
+    links: Option<Links>,
+}
+
+/// The table by link. It may hold fewer samples than the time line has: what is written must not decide when the run is looked at.
+struct Links {
+    /// Samples that there is room for, an odd number.
+    most: usize,
+    /// Every so many samples of the time line one is kept, and which one of them is the next.
+    every: usize,
+    nth: usize,
     /// By sample: its time, and its ports.
-    links: Option<Vec<(u64, Vec<Entry>)>>,
+    samples: Vec<(u64, Vec<Entry>)>,
+}
+
+impl Links {
+    fn new(most: usize) -> Self {
+        Self { most: (most - 1) | 1, every: 1, nth: 0, samples: Vec::new() }
+    }
+
+    fn push(&mut self, at_ns: u64, row: Vec<Entry>, last: bool) {
+        if self.nth.is_multiple_of(self.every) || last {
+            self.samples.push((at_ns, row));
+        }
+        self.nth += 1;
+        if self.samples.len() >= self.most && !last {
+            self.every *= 2;
+            self.halve();
+        }
+    }
+
+    /// The time line goes on at half the pace, after a sample that it keeps.
+    fn thin_out(&mut self) {
+        self.nth = self.nth.div_ceil(2);
+        if self.every > 1 {
+            self.every /= 2;
+        } else {
+            self.halve();
+        }
+    }
+
+    fn halve(&mut self) {
+        let mut nth = 0;
+        self.samples.retain(|_| {
+            nth += 1;
+            nth % 2 == 1
+        });
+    }
 }
 
 /// A port at the time of a sample.
@@ -50,28 +96,20 @@ impl Loads {
             before: vec![0; all.len()],
             at_ns: 0,
             lines: known.iter().map(line).collect(),
-            links: links.then(Vec::new),
-        }
-    }
-
-    /// Samples that a table by link has room for.
-    pub(super) fn most_samples(&self) -> usize {
-        match self.links {
-            Some(_) => MOST_ENTRIES / self.before.len().max(1),
-            None => usize::MAX,
+            links: links.then(|| Links::new((MOST_ENTRIES / all.len().max(1)).clamp(16, MOST_SAMPLES))),
         }
     }
 
     /// Counts what was sent since the last sample.
-    pub(super) fn sample<T: Transport>(&mut self, sim: &Parts<T>) {
+    pub(super) fn sample<T: Transport>(&mut self, sim: &Parts<T>, last: bool) {
         let now_ns = sim.now().as_nanos();
         let ns = now_ns - self.at_ns;
         let mut sums = vec![(0.0f64, 0.0f64, 0u32); self.lines.len()];
         let mut row = Vec::with_capacity(if self.links.is_some() { self.before.len() } else { 0 });
         for (id, before) in (0..).zip(&mut self.before) {
-            let sent = sim.port_counters(PortId(id)).tx_bytes;
+            let sent = sim.sent_bytes(PortId(id));
             let rate_bps = sim.link_spec(PortId(id)).rate_bps;
-            let share = percent(sent - *before, rate_bps, ns);
+            let share = percent(sent.saturating_sub(*before), rate_bps, ns);
             *before = sent;
             let (sum, most, count) = &mut sums[usize::from(self.tiers[id as usize])];
             (*sum, *most, *count) = (*sum + share, most.max(share), *count + 1);
@@ -84,7 +122,7 @@ impl Loads {
             line.max_percent.push(tenths(most));
         }
         if let Some(links) = &mut self.links {
-            links.push((now_ns, row));
+            links.push(now_ns, row, last);
         }
         self.at_ns = now_ns;
     }
@@ -95,19 +133,13 @@ impl Loads {
             line.mean_percent = pairs(&line.mean_percent, |a, b| tenths((a + b) / 2.0));
             line.max_percent = pairs(&line.max_percent, f64::max);
         }
-        if let Some(links) = &mut self.links {
-            let mut nth = 0;
-            links.retain(|_| {
-                nth += 1;
-                nth % 2 == 1
-            });
-        }
+        self.links.iter_mut().for_each(Links::thin_out);
     }
 
     /// The table by link, and the lines by tier.
     pub(super) fn finish<T: Transport>(self, sim: &Parts<T>) -> (Vec<LinkRow>, Vec<LinkLoad>) {
         let mut rows = Vec::new();
-        let samples = self.links.unwrap_or_default();
+        let samples = self.links.map(|links| links.samples).unwrap_or_default();
         for pair in samples.windows(2) {
             let [(from_ns, before), (at_ns, now)] = pair else { continue };
             for (id, (was, entry)) in (0..).zip(before.iter().zip(now)) {
@@ -116,7 +148,7 @@ impl Loads {
                     at_us: *at_ns as f64 / 1e3,
                     link: sim.topology().link_name(port.link()),
                     upwards: port == port.link().lower(),
-                    percent: tenths(percent(entry.sent - was.sent, entry.rate_bps, at_ns - from_ns)),
+                    percent: tenths(percent(entry.sent.saturating_sub(was.sent), entry.rate_bps, at_ns - from_ns)),
                     queued_bytes: entry.queued,
                 });
             }
@@ -132,7 +164,7 @@ fn pairs(values: &[f64], join: impl Fn(f64, f64) -> f64) -> Vec<f64> {
     first.iter().copied().chain(joined).collect()
 }
 
-/// Share of the rate. A packet counts when it begins to leave, so that the last one may pass the end of the sample.
+/// Share of the rate. A link that a fault slows down or speeds up may have sent more than its rate of the end allows.
 fn percent(bytes: u64, rate_bps: u64, ns: u64) -> f64 {
     if ns == 0 {
         return 0.0;
@@ -148,10 +180,32 @@ fn tenths(value: f64) -> f64 {
 mod tests {
     use super::*;
 
+    /// Both tables become thinner, each in its own time. What stays is equally far apart up to the last sample.
+    #[test]
+    fn a_table_by_link_thins_out_by_itself() {
+        for (most, pace) in [(16, 31), (5, 31), (31, 7), (16, 16)] {
+            let (mut links, mut step, mut line, mut at) = (Links::new(most), 1, 0usize, 0);
+            for turn in 0..10 * pace {
+                links.push(at, Vec::new(), turn == 10 * pace - 1);
+                line += 1;
+                if line == (pace - 1) | 1 {
+                    (line, step) = (line.div_ceil(2), 2 * step);
+                    links.thin_out();
+                }
+                at += step;
+            }
+            let times: Vec<u64> = links.samples.iter().map(|(at, _)| *at).collect();
+            let steps: Vec<u64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
+            let (last, whole) = steps.split_last().unwrap();
+            assert!(whole.iter().all(|step| *step == whole[0]) && *last <= whole[0], "{most}, {pace}: {times:?}");
+            assert!((most.min(pace) / 3..=most).contains(&times.len()), "{most}, {pace}: {}", times.len());
+        }
+    }
+
     #[test]
     fn loads_are_shares_of_the_rate() {
         assert_eq!(percent(1_250, 100_000_000_000, 200), 50.0);
-        assert_eq!(percent(4_000, 100_000_000_000, 200), 100.0, "the packet that passes the end");
+        assert_eq!(percent(4_000, 100_000_000_000, 200), 100.0, "a rate that fell");
         assert_eq!(percent(1, 1, 0), 0.0);
         assert_eq!(pairs(&[0.0, 10.0, 20.0, 30.0, 50.0], f64::max), [0.0, 20.0, 50.0]);
         assert_eq!(pairs(&[0.0, 10.0, 20.0, 30.0], |a, b| (a + b) / 2.0), [0.0, 15.0]);

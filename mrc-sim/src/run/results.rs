@@ -137,6 +137,9 @@ pub struct IterationReport {
 pub struct GroupReport {
     /// Name.
     pub name: String,
+    /// Whether the figures of the whole run leave it out: what begins in a warm-up or a cool-down.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub set_aside: bool,
     /// Messages.
     pub flows: u64,
     /// Messages completed.

@@ -1,6 +1,7 @@
 //! From a finished (or stuck) run to its results, or its diagnosis.
 
 use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::fmt::Write;
 
 use super::drive::{Options, counters};
@@ -146,21 +147,22 @@ pub(super) fn results<T: Transport>(
     let ports = || (0..sim.topology().links() * 2).map(|id| sim.port_counters(PortId(id)));
     let idle = Ideal::new(sim.topology(), &built.links);
     let ideal = |message: &Message| idle.ns((message.src, message.dst), message.bytes, &sizes(sim, message.src));
-    let all: Vec<u32> = messages(exchange).collect();
+    let flows = messages(exchange).count() as u64;
     let now = sim.now().as_nanos();
-    let times = Times::of(exchange, &all, now, &ideal);
+    let times = Times::of(exchange, messages(exchange), now, &ideal);
     // What loads the fabric before and after is no part of the figures of the whole.
-    let measured: Vec<u32> =
-        all.iter().copied().filter(|&id| exchange.groups()[usize::from(exchange.message(id).group)].measured).collect();
-    let stated = if measured.len() == all.len() { None } else { Some(Times::of(exchange, &measured, now, &ideal)) };
+    let measured =
+        || messages(exchange).filter(|&id| exchange.groups()[usize::from(exchange.message(id).group)].measured);
+    let count = measured().count() as u64;
+    let stated = (count < flows).then(|| Times::of(exchange, measured(), now, &ideal));
     let stated = stated.as_ref().unwrap_or(&times);
-    let whole = stated.completed == measured.len() as u64;
+    let whole = stated.completed == count;
     let end_ns = if exchange.is_done() { times.last_event.max(exchange.last_failure_ns()) } else { now };
     let bin_ns = exchange.bin_ns() as f64;
     // Where messages wait at the end, that nothing arrived is part of the picture.
     let mut waiting = vec![false; exchange.groups().len()];
-    let open = all.iter().filter(|&&id| begun(exchange, id, now).is_some() && exchange.delivered(id).is_none());
-    open.for_each(|&id| waiting[usize::from(exchange.message(id).group)] = true);
+    let open = messages(exchange).filter(|&id| begun(exchange, id, now).is_some() && exchange.delivered(id).is_none());
+    open.for_each(|id| waiting[usize::from(exchange.message(id).group)] = true);
     let whole_run = end_ns.div_ceil(exchange.bin_ns()) as usize;
     let rate = |group: usize| {
         let bins = exchange.bins(group);
@@ -180,11 +182,11 @@ pub(super) fn results<T: Transport>(
         seed: scenario.seed,
         hosts: sim.topology().hosts(),
         planes: sim.topology().planes(),
-        finished: exchange.completed() as usize == all.len(),
+        finished: u64::from(exchange.completed()) == flows,
         ended: RunEnd::Completed,
         diagnosis: None,
         end_us: end_ns as f64 / 1e3,
-        flows: all.len() as u64,
+        flows,
         completed: exchange.completed().into(),
         failed: exchange.failed().into(),
         goodput_gbit_per_s: times.goodput(exchange.placed_bytes(), end_ns),
@@ -275,7 +277,7 @@ pub(super) fn message_rows<T: Transport>((sim, exchange): (&Parts<T>, &Exchange)
 }
 
 /// All messages but those that only take time.
-fn messages(exchange: &Exchange) -> impl Iterator<Item = u32> {
+fn messages(exchange: &Exchange) -> impl Iterator<Item = u32> + Clone {
     (0..).zip(exchange.messages()).filter(|(_, message)| !message.is_compute()).map(|(id, _)| id)
 }
 
@@ -331,10 +333,15 @@ struct Times {
 }
 
 impl Times {
-    fn of(exchange: &Exchange, ids: &[u32], end_ns: u64, ideal: &impl Fn(&Message) -> f64) -> Self {
-        let (mut fct, mut slow) = (Vec::new(), Vec::new());
+    fn of(
+        exchange: &Exchange,
+        ids: impl Iterator<Item = u32> + Clone,
+        end_ns: u64,
+        ideal: &impl Fn(&Message) -> f64,
+    ) -> Self {
+        let mut fct = Vec::new();
         let (mut first_start, mut last_arrival, mut last_event, mut unfinished) = (u64::MAX, 0, 0, false);
-        for &id in ids {
+        for id in ids.clone() {
             let Some(start) = begun(exchange, id, end_ns) else { continue };
             first_start = first_start.min(start);
             match exchange.delivered(id) {
@@ -343,15 +350,19 @@ impl Times {
             }
             let Some(end) = exchange.completed_at(id) else { continue };
             last_event = last_event.max(end);
-            let ns = (end - start) as f64;
-            fct.push(ns / 1e3);
-            slow.push(ns / ideal(exchange.message(id)));
+            fct.push((end - start) as f64 / 1e3);
         }
         let completed = fct.len() as u64;
         let fct_us = Distribution::of(&mut fct);
         let at = |nth: usize| fct.get((nth * fct.len()).div_ceil(CDF_POINTS).max(1) - 1).copied();
         let cdf = (1..=CDF_POINTS).filter_map(at).collect();
-        let slowdown = Distribution::of(&mut slow);
+        // In the same memory: there may be millions of them.
+        fct.clear();
+        fct.extend(ids.filter_map(|id| {
+            let took = exchange.completed_at(id)? - begun(exchange, id, end_ns)?;
+            Some(took as f64 / ideal(exchange.message(id)))
+        }));
+        let slowdown = Distribution::of(&mut fct);
         Self { fct_us, cdf, slowdown, completed, first_start, last_arrival, last_event, unfinished }
     }
 
@@ -369,14 +380,13 @@ fn groups(exchange: &Exchange, end_ns: u64, bins: &[u32], ideal: &impl Fn(&Messa
     }
     let report = |(nth, ids): (usize, Vec<u32>)| {
         let group = &exchange.groups()[nth];
-        let times = Times::of(exchange, &ids, end_ns, ideal);
+        let times = Times::of(exchange, ids.iter().copied(), end_ns, ideal);
         let ends = iteration_ends(exchange, group, &ids);
         let placed = exchange.bins(nth).iter().sum();
-        let pairs = pair_rates(exchange, &ids, end_ns);
-        let jain = jain(&pairs.iter().flatten().copied().collect::<Vec<_>>());
-        let pairs = pairs.into_iter().take(MOST_PAIRS).map(|rate| rate.unwrap_or(0.0)).collect();
+        let (pairs, jain) = pair_rates(exchange, &ids, end_ns);
         GroupReport {
             name: group.name.clone(),
+            set_aside: !group.measured,
             flows: ids.len() as u64,
             completed: times.completed,
             fct_us: times.fct_us.filter(|_| times.completed == ids.len() as u64),
@@ -412,7 +422,7 @@ fn by_size(
         return Vec::new();
     }
     let report = |(nth, ids): (usize, &Vec<u32>)| {
-        let times = Times::of(exchange, ids, end_ns, ideal);
+        let times = Times::of(exchange, ids.iter().copied(), end_ns, ideal);
         let up_to_bytes = bins.get(nth).copied();
         let (flows, completed) = (ids.len() as u64, times.completed);
         SizeBin { up_to_bytes, flows, completed, completed_fct_us: times.fct_us, completed_slowdown: times.slowdown }
@@ -434,21 +444,24 @@ fn slowest(exchange: &Exchange, ids: &[u32]) -> Vec<MessageReport> {
         let start_us = exchange.started(id).unwrap_or(0) as f64 / 1e3;
         MessageReport { src, dst, bytes, iteration, start_us, fct_us: ns as f64 / 1e3 }
     };
-    least(ids.iter().filter_map(took).collect(), MOST_SLOWEST).into_iter().map(report).collect()
+    least(ids.iter().filter_map(took), MOST_SLOWEST).into_iter().map(report).collect()
 }
 
-/// The `count` least of all, in order; the others stay unsorted.
-fn least<T: Ord>(mut all: Vec<T>, count: usize) -> Vec<T> {
-    if count < all.len() {
-        all.select_nth_unstable(count);
-        all.truncate(count);
+/// The `count` least of all, in order.
+fn least<T: Ord>(all: impl Iterator<Item = T>, count: usize) -> Vec<T> {
+    let mut kept = BinaryHeap::with_capacity(count + 1);
+    for one in all {
+        kept.push(one);
+        if kept.len() > count {
+            kept.pop();
+        }
     }
-    all.sort_unstable();
-    all
+    kept.into_sorted_vec()
 }
 
-/// Mean rate of each pair of hosts, in the order of senders and receivers; `None` where nothing has begun.
-fn pair_rates(exchange: &Exchange, ids: &[u32], end_ns: u64) -> Vec<Option<f64>> {
+/// Mean rates of the first pairs of hosts, in the order of senders and receivers, 0 where nothing has begun; and the fairness
+/// among all that have.
+fn pair_rates(exchange: &Exchange, ids: &[u32], end_ns: u64) -> (Vec<f64>, f64) {
     let mut pairs: Vec<(u32, u32, u32)> = ids
         .iter()
         .map(|&id| {
@@ -468,14 +481,15 @@ fn pair_rates(exchange: &Exchange, ids: &[u32], end_ns: u64) -> Vec<Option<f64>>
         }
         (start < u64::MAX).then(|| bytes as f64 * 8.0 / end.saturating_sub(start).max(1) as f64)
     };
-    pairs.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)).map(rate).collect()
+    let rates = || pairs.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)).map(rate);
+    (rates().take(MOST_PAIRS).map(|rate| rate.unwrap_or(0.0)).collect(), jain(rates().flatten()))
 }
 
 /// Jain's fairness index; 1 for an empty set.
-fn jain(rates: &[f64]) -> f64 {
-    let sum: f64 = rates.iter().sum();
-    let squares: f64 = rates.iter().map(|rate| rate * rate).sum();
-    if squares == 0.0 { 1.0 } else { sum * sum / (squares * rates.len() as f64) }
+fn jain(rates: impl Iterator<Item = f64>) -> f64 {
+    let (sum, squares, count) =
+        rates.fold((0.0, 0.0, 0u32), |(sum, squares, count), rate| (sum + rate, squares + rate * rate, count + 1));
+    if squares == 0.0 { 1.0 } else { sum * sum / (squares * f64::from(count)) }
 }
 
 /// When the last byte of each iteration arrived, in virtual nanoseconds, up to the first iteration that is not whole.
@@ -516,15 +530,15 @@ mod tests {
             let mut sorted = all.clone();
             sorted.sort_unstable();
             sorted.truncate(8);
-            assert_eq!(least(all, 8), sorted, "{len}");
+            assert_eq!(least(all.into_iter(), 8), sorted, "{len}");
         }
-        assert!(least(vec![1, 2], 0).is_empty());
+        assert!(least([1, 2].into_iter(), 0).is_empty());
     }
 
     #[test]
     fn fairness_of_equal_and_unequal_shares() {
-        assert_eq!(jain(&[5.0, 5.0, 5.0]), 1.0);
-        assert_eq!(jain(&[1.0, 0.0]), 0.5);
-        assert_eq!(jain(&[]), 1.0);
+        assert_eq!(jain([5.0, 5.0, 5.0].into_iter()), 1.0);
+        assert_eq!(jain([1.0, 0.0].into_iter()), 0.5);
+        assert_eq!(jain([].into_iter()), 1.0);
     }
 }

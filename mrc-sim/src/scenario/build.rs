@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use mrc_core::Instant;
 
@@ -30,7 +31,7 @@ pub struct Built {
     /// How the fabric is divided among event queues.
     pub partition: Partition,
     /// What is sent.
-    pub plan: Plan,
+    pub plan: Arc<Plan>,
     /// The pairs of hosts that talk, with their connections.
     pub pairs: Vec<Pair>,
     /// What the hosts speak: `[transport]`, then what jobs have in its place.
@@ -69,7 +70,7 @@ impl TransportSettings {
     /// How long a queue pair that hears nothing tries before it fails, in nanoseconds; `None`: for ever.
     fn patience_ns(&self) -> Option<u64> {
         match self {
-            Self::Mrc(mrc) => mrc.retry.budget_ns(),
+            Self::Mrc(mrc) => mrc.rts.retry.budget_ns(),
             Self::Named(info, values) => Some((info.patience_ns)(values)),
             Self::Roce(roce) => Some((u64::from(roce.retries) + 1) * roce.rto_ns.max(roce.rto_low_ns)),
         }
@@ -168,7 +169,7 @@ fn connections(
             let message = format_args!("per-message: {messages} messages; MRC hosts tell at most {most} apart");
             return Err(Problem::new("transport.connections", message));
         }
-        let lingers_ns = settings.base_rtt_ns + settings.target_delay_ns;
+        let lingers_ns = settings.rts.base_rtt_ns + settings.rts.target_delay_ns;
         settings.open = plan.most_open_at(topology.hosts(), &|message| longest_ns(message, slowdown), lingers_ns);
         pooled += 1;
     }
@@ -251,7 +252,7 @@ impl Built {
             links,
             faults,
             partition,
-            plan,
+            plan: plan.into(),
             pairs,
             transports,
             speaks,

@@ -33,7 +33,7 @@ impl TransportKind {
 
     /// All of them.
     pub fn all() -> impl Iterator<Item = Self> {
-        [Self::Mrc, Self::Roce].into_iter().chain(TRANSPORTS.into_iter().map(Self::Named))
+        [Self::Mrc, Self::Roce].into_iter().chain(TRANSPORTS.iter().copied().map(Self::Named))
     }
 }
 

@@ -5,7 +5,7 @@ use mrc_core::path::{
     FlowBenderConfig, FlowingJumpingConfig, HopperConfig, LossEvAction, PathConfig, PathError, PlbConfig, RepsConfig,
     Selector, SkipMode,
 };
-use mrc_core::{EndpointConfig, EventMask, RetryConfig, RtsAttr};
+use mrc_core::{EndpointConfig, EventMask, RetryConfig, RtsAttr, Trimming};
 use mrc_wire::Psn;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -494,21 +494,28 @@ pub(super) fn build(scenario: &Scenario, topology: &Topology, base_rtt_ns: u64) 
         connections: scenario.transport.connections.0,
         open: Vec::new(),
         mtu: keys.mtu,
-        mpr: (packets / 128) as u8,
-        paths: paths(scenario)?,
+        rts: RtsAttr {
+            mpr: (packets / 128) as u8,
+            retry: RetryConfig { timeout, ..base },
+            trimming: if trimming { Trimming::On } else { Trimming::Off },
+            paths: paths(scenario)?,
+            base_rtt_ns,
+            target_delay_ns: target_ns,
+            max_wimm: 0,
+            reorder_pkts_min: reorder_packets,
+            reorder_factor: (keys.reorder_windows * 256.0) as u16,
+            reorder_delay_ns: short(&at("reorder_delay_us"), keys.reorder_delay_us)?,
+            // Networks of scenarios reorder by their queues alone, which `reorder_packets` covers.
+            reorder_tolerance: 0,
+            tail_probe_ns: short(&at("tail_probe_us"), keys.tail_probe_us)?,
+            probe_rate_limit_ns: nanos(at("probe_rate_limit_us"), keys.probe_rate_limit_us)?,
+            keepalive_ns: nanos(at("keepalive_us"), keys.keepalive_us)?,
+            ..RtsAttr::software(Psn::new(0))
+        },
         paths_per_plane: keys.paths_per_plane,
         selector: selector(keys.selector, keys, keys.mtu, topology)?,
-        trimming,
-        retry: RetryConfig { timeout, ..base },
-        base_rtt_ns,
-        target_delay_ns: target_ns,
         send_queue: keys.send_queue as usize,
         tx_packets: usize::MAX,
-        reorder_delay_ns: short(&at("reorder_delay_us"), keys.reorder_delay_us)?,
-        probe_rate_limit_ns: nanos(at("probe_rate_limit_us"), keys.probe_rate_limit_us)?,
-        keepalive_ns: nanos(at("keepalive_us"), keys.keepalive_us)?,
-        tail_probe_ns: short(&at("tail_probe_us"), keys.tail_probe_us)?,
-        reorder: (reorder_packets, (keys.reorder_windows * 256.0) as u16),
         endpoint: EndpointConfig {
             cc,
             sack_gen_threshold: keys.sack_bytes.unwrap_or_else(|| match keys.cc {

@@ -231,6 +231,22 @@ impl WorkloadKind {
     }
 }
 
+/// Names of the columns of our own traces, in their order. A time in another unit is none.
+const COLUMNS: [&[&str]; 4] = [
+    &["start_us", "time_us", "at_us", "start", "time"],
+    &["from", "src", "source", "sender"],
+    &["to", "dst", "dest", "destination", "receiver"],
+    &["bytes", "size", "size_bytes"],
+];
+
+/// Whether a line names the columns, perhaps with one more behind them.
+fn is_head(line: &str) -> bool {
+    let names: Vec<String> =
+        line.split(',').map(|name| name.trim().trim_matches('"').trim().to_ascii_lowercase()).collect();
+    (COLUMNS.len()..=COLUMNS.len() + 1).contains(&names.len())
+        && COLUMNS.iter().zip(&names).all(|(known, name)| known.contains(&name.as_str()))
+}
+
 struct Part<'a> {
     keys: &'a WorkloadKeys,
     name: &'a str,
@@ -693,12 +709,11 @@ impl Part<'_> {
         for (nth, line) in text.strip_prefix('\u{feff}').unwrap_or(text).lines().enumerate() {
             let line = line.trim();
             // A table may name its columns, which have one order.
-            let head = ids.iter().all(Option::is_none) && line.starts_with(|first: char| first.is_ascii_alphabetic());
-            let columns = ["start_us", "from", "to", "bytes"];
-            let place = |name: &str| columns.iter().position(|column| *column == name.trim());
-            if head && line.split(',').enumerate().any(|(nth, name)| place(name).is_some_and(|place| place != nth)) {
-                let message =
-                    format_args!("{}:{}: `{line}`: the columns are {}", path.display(), nth + 1, columns.join(","));
+            let begins = |first: char| first.is_ascii_alphabetic() || first == '"';
+            let head = ids.iter().all(Option::is_none) && line.starts_with(begins);
+            if head && !is_head(line) {
+                let columns = COLUMNS.map(|names| names[0]).join(",");
+                let message = format_args!("{}:{}: `{line}`: the columns are {columns}", path.display(), nth + 1);
                 return Err(self.problem("file", message));
             }
             if line.is_empty() || line.starts_with('#') || head {

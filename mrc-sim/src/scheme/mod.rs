@@ -19,12 +19,20 @@ mod srv6;
 mod stev;
 mod wcmp;
 
+/// The examples of `docs/extend.md`, as files of this folder.
+#[cfg(test)]
+#[path = "../../tests/extend/counting.rs"]
+mod counting_example;
+#[cfg(test)]
+#[path = "../../tests/extend/spread.rs"]
+mod spread_example;
+
 use crate::fabric::{NoForward, Packet, PortId, Scheme, SchemeInfo, SwitchCtx, SwitchScheme, Verdict, Way};
 
 pub(crate) use srv6::of_graph as srv6_of_graph;
 
 /// All schemes, by name.
-pub static SCHEMES: [&SchemeInfo; 12] = [
+pub static SCHEMES: &[&SchemeInfo] = &[
     &srv6::INFO,
     &stev::INFO,
     &ecmp::INFO,
@@ -102,6 +110,13 @@ impl<T: UplinkChoice> SwitchScheme for ByUplink<T> {
 mod tests {
     use super::*;
     use crate::fabric::MAX_PARAMS;
+
+    #[test]
+    fn what_is_written_outside_moves_in() {
+        for info in [&counting_example::COUNTING, &spread_example::SPREAD] {
+            assert_eq!(Scheme::new(info).info().name, info.name);
+        }
+    }
 
     #[test]
     fn names_and_parameters_are_told_apart() {

@@ -1,6 +1,8 @@
 //! SRv6 with micro-SIDs: what the kernel's uN behaviour (End with NEXT-CSID) does on the real header bytes, then a /48 route
 //! to a port.
 
+use std::sync::Arc;
+
 use mrc_wire::srv6;
 
 use crate::fabric::{
@@ -122,10 +124,10 @@ struct Srv6OfGraph {
     switch: u32,
     /// Bits of a micro-SID that number parallel ways.
     width: u32,
-    table: SidTable,
+    table: Arc<SidTable>,
 }
 
-pub(crate) fn of_graph(block: u32, switch: u32, width: u32, table: SidTable) -> Box<dyn SwitchScheme> {
+pub(crate) fn of_graph(block: u32, switch: u32, width: u32, table: Arc<SidTable>) -> Box<dyn SwitchScheme> {
     Box::new(Srv6OfGraph { block: block.to_be_bytes(), switch, width, table })
 }
 

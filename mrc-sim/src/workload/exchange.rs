@@ -126,8 +126,7 @@ impl Tally {
 /// 3. It calls [`Exchange::on_acked`] on the sending host when bytes are known to have arrived, or
 ///    [`Exchange::on_failed`] when it gives up.
 pub struct Exchange {
-    messages: Arc<[Message]>,
-    groups: Vec<Group>,
+    plan: Arc<Plan>,
     /// By message, where there are several parts; of one part the place is the number.
     places: Option<Arc<[Places]>>,
     /// Messages that its hosts send.
@@ -153,17 +152,18 @@ pub struct Exchange {
 
 impl Exchange {
     /// The plan at time 0, with goodput in bins of `bin_ns` nanoseconds.
-    pub fn new(plan: Plan, hosts: u32, bin_ns: u64) -> Self {
+    pub fn new(plan: impl Into<Arc<Plan>>, hosts: u32, bin_ns: u64) -> Self {
         let mut parts = Self::of_parts(plan, &[0, hosts], bin_ns);
         parts.pop().expect("one part")
     }
 
     /// The same in parts, which begin with hosts `firsts`; the last number is that of all hosts. No message may wait for
     /// what happens in another part, see [`Plan::is_divisible`].
-    pub fn of_parts(plan: Plan, firsts: &[u32], bin_ns: u64) -> Vec<Self> {
+    pub fn of_parts(plan: impl Into<Arc<Plan>>, firsts: &[u32], bin_ns: u64) -> Vec<Self> {
+        let plan: Arc<Plan> = plan.into();
         let successors = Arc::new(Successors::of(&plan));
         let places = (firsts.len() > 2).then(|| places(&plan.messages, firsts));
-        let messages: Arc<[Message]> = plan.messages.into();
+        let messages = &plan.messages[..];
         let part = |ends: &[u32]| {
             let hosts = ends[0]..ends[1];
             let mut exchange = Self {
@@ -177,8 +177,7 @@ impl Exchange {
                 wakes: Vec::new(),
                 bin_ns: bin_ns.max(1),
                 bins: vec![Vec::new(); plan.groups.len()],
-                groups: plan.groups.clone(),
-                messages: messages.clone(),
+                plan: plan.clone(),
                 tally: Tally::default(),
                 misplaced: 0,
                 failures: Vec::new(),
@@ -191,7 +190,7 @@ impl Exchange {
                 }
             }
             let begins = |exchange: &Self, id: MessageId| sends(exchange, id) && exchange.sending(id).waits == 0;
-            let ids = 0..exchange.messages.len() as u32;
+            let ids = 0..exchange.messages().len() as u32;
             let mut first = vec![0; exchange.released.len()];
             for id in ids.clone().filter(|&id| begins(&exchange, id)) {
                 first[(exchange.message(id).src - exchange.hosts.start) as usize] += 1;
@@ -214,7 +213,7 @@ impl Exchange {
         let sent = |(id, message): (u32, &Message)| half(message.src).sent(id);
         let receiving = |(id, message): (u32, &Message)| *half(message.dst).receiving(id);
         let first = parts[0];
-        let mut bins = vec![Vec::<u64>::new(); first.groups.len()];
+        let mut bins = vec![Vec::<u64>::new(); first.groups().len()];
         for part in parts {
             for (sum, bins) in bins.iter_mut().zip(&part.bins) {
                 sum.resize(sum.len().max(bins.len()), 0);
@@ -225,12 +224,11 @@ impl Exchange {
         failures.sort_by_key(|failure| (failure.at_ns, failure.message));
         failures.truncate(KEPT_FAILURES);
         Self {
-            messages: first.messages.clone(),
-            groups: first.groups.clone(),
+            plan: first.plan.clone(),
             places: None,
-            sending: (0..).zip(&first.messages[..]).map(sending).collect(),
-            sent: (0..).zip(&first.messages[..]).map(sent).collect(),
-            receiving: (0..).zip(&first.messages[..]).map(receiving).collect(),
+            sending: (0..).zip(first.messages()).map(sending).collect(),
+            sent: (0..).zip(first.messages()).map(sent).collect(),
+            receiving: (0..).zip(first.messages()).map(receiving).collect(),
             successors: first.successors.clone(),
             hosts: first.hosts.start..parts.last().map_or(0, |last| last.hosts.end),
             released: parts.iter().flat_map(|part| part.released.iter().cloned()).collect(),
@@ -272,17 +270,17 @@ impl Exchange {
 
     /// The messages of the plan.
     pub fn messages(&self) -> &[Message] {
-        &self.messages
+        &self.plan.messages
     }
 
     /// The groups of the plan.
     pub fn groups(&self) -> &[Group] {
-        &self.groups
+        &self.plan.groups
     }
 
     /// A message.
     pub fn message(&self, id: MessageId) -> &Message {
-        &self.messages[id as usize]
+        &self.plan.messages[id as usize]
     }
 
     /// The next message that `host` may send now.
@@ -291,7 +289,7 @@ impl Exchange {
             let queue = &mut self.released[(host - self.hosts.start) as usize];
             queue.peek().filter(|Reverse((at, _))| *at <= now.as_nanos())?;
             let Reverse((_, id)) = queue.pop()?;
-            if !self.messages[id as usize].is_compute() {
+            if !self.plan.messages[id as usize].is_compute() {
                 self.tally.under_way += 1;
                 return Some(id);
             }
@@ -314,7 +312,7 @@ impl Exchange {
         match message {
             MessageAhead::Received(id) => Caches.prefetch(&self.receiving(id).missing),
             // What sends say of their messages is a guess.
-            MessageAhead::Sent(id) if (id as usize) < self.messages.len() => {
+            MessageAhead::Sent(id) if (id as usize) < self.plan.messages.len() => {
                 Caches.prefetch(&self.sent[self.place_of_sending(id)].packets);
             }
             _ => {}
@@ -407,7 +405,7 @@ impl Exchange {
 
     /// Whether every message has completed or failed.
     pub fn is_done(&self) -> bool {
-        self.tally.done() == self.messages.len() as u64
+        self.tally.done() == self.plan.messages.len() as u64
     }
 
     /// Payload bytes in their receivers' memories.
@@ -488,7 +486,7 @@ impl Exchange {
         for at in range {
             let (on_ack, then) = self.successors.edges[at];
             if on_ack == acked {
-                debug_assert!(self.hosts.contains(&self.messages[then as usize].src), "see `Plan::is_divisible`");
+                debug_assert!(self.hosts.contains(&self.plan.messages[then as usize].src), "see `Plan::is_divisible`");
                 let waits = &mut self.sending_mut(then).waits;
                 *waits -= 1;
                 if *waits == 0 {

@@ -86,29 +86,12 @@ impl Attributes {
         let nobody = PeerHandle::from_index(0);
         let rtr = RtrAttr {
             path_mtu: settings.mtu,
-            mpr_dest: settings.mpr,
-            trim_nack: settings.trimming,
+            mpr_dest: settings.rts.mpr,
+            trim_nack: settings.rts.trimming == Trimming::On,
             max_wimm_dest: 0,
             ..RtrAttr::software(nobody, Qpn::new(0), FIRST_PSN, EvProfileHandle::from_index(0))
         };
-        let rts = RtsAttr {
-            mpr: settings.mpr,
-            retry: settings.retry,
-            trimming: if settings.trimming { Trimming::On } else { Trimming::Off },
-            paths: settings.paths,
-            base_rtt_ns: settings.base_rtt_ns,
-            target_delay_ns: settings.target_delay_ns,
-            max_wimm: 0,
-            reorder_pkts_min: settings.reorder.0,
-            reorder_factor: settings.reorder.1,
-            reorder_delay_ns: settings.reorder_delay_ns,
-            // Networks of scenarios reorder by their queues alone, which `reorder` covers.
-            reorder_tolerance: 0,
-            tail_probe_ns: settings.tail_probe_ns,
-            probe_rate_limit_ns: settings.probe_rate_limit_ns,
-            keepalive_ns: settings.keepalive_ns,
-            ..RtsAttr::software(FIRST_PSN)
-        };
+        let rts = RtsAttr { sq_psn: FIRST_PSN, ..settings.rts };
         Self { rtr, rts, selector: settings.selector }
     }
 }
@@ -219,7 +202,7 @@ impl MrcTransport<'_> {
                 .map(|nth| EvEntry::new(Ev(((nth / planes) as u32) << 22), PortNum::from_plane((nth % planes) as u8)))
                 .collect(),
             _ => {
-                let mut entries = vec![blank; usize::from(settings.paths.active + settings.paths.backup)];
+                let mut entries = vec![blank; settings.evs()];
                 auto_profile(&mut entries, ports, 16, self.index.into())?;
                 entries
             }

@@ -74,7 +74,7 @@ impl Own {
             most_sending: sent.max(1).saturating_mul(settings.qps),
             lingering: VecDeque::new(),
             // What left the sender before the last acknowledgement reached it has arrived by then, unless it queued for longer.
-            linger_ns: settings.base_rtt_ns + settings.target_delay_ns,
+            linger_ns: settings.rts.base_rtt_ns + settings.rts.target_delay_ns,
             waiting: VecDeque::new(),
         };
         (settings.connections == Connections::PerMessage).then(|| Box::new(own))

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mrc_core::path::{PathConfig, Selector};
-use mrc_core::{EndpointConfig, Limits, MAX_PORTS, OwnedStorage, RetryConfig};
+use mrc_core::path::Selector;
+use mrc_core::{EndpointConfig, Limits, MAX_PORTS, OwnedStorage, RtsAttr};
 
 use super::connect::{Connection, Lane};
 use crate::fabric::{Graph, PathNames, Topology};
@@ -44,36 +44,16 @@ pub struct MrcSettings {
     pub open: Vec<[u32; 2]>,
     /// Payload of a full packet, in bytes.
     pub mtu: u16,
-    /// Window of a queue pair in units of 128 PSNs, a power of two.
-    pub mpr: u8,
-    /// EVs of a queue pair that are used and kept in reserve, and what retires them.
-    pub paths: PathConfig,
+    /// What queue pairs come up with: window, paths, timers, rules about losses. The selector is the one below.
+    pub rts: RtsAttr,
     /// Paths of each plane that are used at all: the first T1s only.
     pub paths_per_plane: Option<u16>,
     /// Path selection; `None`: one path per queue pair, drawn at random.
     pub selector: Option<Selector>,
-    /// Whether the fabric trims and receivers say so.
-    pub trimming: bool,
-    /// Timers.
-    pub retry: RetryConfig,
-    /// Unloaded round trip, in nanoseconds.
-    pub base_rtt_ns: u64,
-    /// Added to three round trips before a probe counts as lost.
-    pub target_delay_ns: u64,
     /// Writes a queue pair holds, a power of two.
     pub send_queue: usize,
     /// Packets that a queue pair can have in flight, if less than its window, a power of two.
     pub tx_packets: usize,
-    /// Loss inference: least packets, and share of the window in 1/256.
-    pub reorder: (u16, u16),
-    /// Loss inference by time, in nanoseconds; 0: none.
-    pub reorder_delay_ns: u64,
-    /// From the last packet there is to send to the probe that follows it, in nanoseconds; 0: none does.
-    pub tail_probe_ns: u64,
-    /// Shortest time between two probes of a queue pair, in nanoseconds.
-    pub probe_rate_limit_ns: u64,
-    /// Distance of the probes of a silent peer, in nanoseconds; 0: none.
-    pub keepalive_ns: u64,
     /// Knobs of the endpoint, congestion control among them.
     pub endpoint: EndpointConfig,
     /// Bytes on the wire, if not those of the headers.
@@ -99,6 +79,11 @@ impl MrcSettings {
             None if topology.scheme().paths() == PathNames::MicroSids => ACK_BYTES,
             None => ACK_BYTES - OUTER_HEADER,
         }
+    }
+
+    /// EVs of a queue pair, in use and in reserve.
+    pub(super) fn evs(&self) -> usize {
+        usize::from(self.rts.paths.active) + usize::from(self.rts.paths.backup)
     }
 
     /// Different paths of a plane between two leaves of a Clos, as far as they are used.
@@ -142,7 +127,7 @@ impl MrcSettings {
             (PathNames::Entropy, _) => {
                 let ports = |&peer: &u32| topology.host_ports(host).min(topology.host_ports(peer));
                 let kinds: BTreeSet<u8> = peers.iter().map(ports).collect();
-                (kinds.len().max(1), usize::from(self.paths.active + self.paths.backup))
+                (kinds.len().max(1), self.evs())
             }
         }
     }
@@ -152,16 +137,16 @@ impl MrcSettings {
         let (ev_profiles, profile_evs) = self.profiles(topology, host, &peers.0, known);
         let qps = self.most_ends(host, peers) as usize;
         let peers = peers.0.len();
-        let evs = profile_evs.min(usize::from(self.paths.active + self.paths.backup)).max(1);
+        let evs = profile_evs.min(self.evs()).max(1);
         Limits {
             qps,
-            mpr: self.mpr.into(),
+            mpr: self.rts.mpr.into(),
             tx_packets: self.tx_packets,
             send_queue: self.send_queue,
             recv_queue: 0,
             wimm: 0,
             evs,
-            active_evs: evs.min(usize::from(self.paths.active)).max(1),
+            active_evs: evs.min(usize::from(self.rts.paths.active)).max(1),
             cqs: 1,
             // Completions are taken after each input: what finds no room waits in its queue pair until then.
             cq_depth: (qps * self.send_queue).clamp(16, 64).next_power_of_two(),

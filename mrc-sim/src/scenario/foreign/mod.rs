@@ -275,15 +275,19 @@ impl<'a> Weaver<'a> {
                 let Some(&nth) = ops.get(turn) else {
                     return Err(format!("rank {rank} has {} collective operations, others {count}", ops.len()));
                 };
-                let own = self.ranks[rank as usize][nth].what;
-                let (first, same) = *what.get_or_insert((rank, own));
-                if same != own {
+                let What::Together { pattern, bytes, .. } = self.ranks[rank as usize][nth].what else { continue };
+                let (first, same, most) = what.get_or_insert((rank, pattern, bytes));
+                // Of a scatter only the root has an input.
+                let alike = *most == bytes || matches!(pattern, Pattern::Scatter { .. });
+                if *same != pattern || !alike {
                     return Err(format!(
-                        "collective operation {turn} of rank {rank} is {own:?}, that of rank {first} {same:?}"
+                        "collective operation {turn} of rank {rank} is {pattern:?} of {bytes} bytes, that of rank {first} \
+                         {same:?} of {most} bytes"
                     ));
                 }
+                *most = bytes.max(*most);
             }
-            if let Some((_, What::Together { pattern, bytes, .. })) = what {
+            if let Some((_, pattern, bytes)) = what {
                 let ops: Vec<(u32, usize)> = members.iter().map(|(&rank, ops)| (rank, ops[turn])).collect();
                 self.collective(pattern, bytes, &ops)?;
             }
@@ -325,7 +329,11 @@ impl<'a> Weaver<'a> {
     /// As a ring, or all to all, of these ranks and operations; what a rank begins with waits for its operation's own conditions.
     fn collective(&mut self, pattern: Pattern, bytes: u64, ops: &[(u32, usize)]) -> Result<(), Bad> {
         let ranks = ops.len();
-        let part = bytes.div_ceil(ranks as u64).max(1);
+        // The size is what a rank brings along: its own part where the others get it, else the whole vector.
+        let part = match pattern {
+            Pattern::AllGather | Pattern::Gather { .. } => bytes.max(1),
+            _ => bytes.div_ceil(ranks as u64).max(1),
+        };
         match pattern {
             Pattern::Broadcast { root } => return self.tree(true, root, bytes.max(1), ops),
             Pattern::Reduce { root } => return self.tree(false, root, bytes.max(1), ops),

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use mrc_sim::run::{Distribution, LossCounts, Results, RunEnd};
+use mrc_sim::run::{Distribution, GroupReport, LossCounts, Results, RunEnd};
 
 use super::Run;
 use super::plots::{self, Axes, DASHES, Line, Look, MOST_LINES, MOST_PAIRS, Shown, spread};
-use crate::cmd::sim::pool::Estimate;
+use crate::cmd::sim::pool::{Estimate, without_seed};
 use crate::cmd::sim::sweep::Manifest;
 
 /// Runs that get figures of their own; more would make a page nobody reads.
@@ -59,9 +59,12 @@ pub fn figures(runs: &[Run], sweep: Option<&Manifest>) -> anyhow::Result<Vec<Fig
             }
         }
     }
-    let cdfs = Shown::of(runs.len(), |run| cdf(&runs[run], None));
+    let pooled = configurations(runs, sweep);
+    let cdfs = Shown::of(pooled.len(), |nth| cdf(pooled[nth].0, &pooled[nth].1, None));
     let axes = Axes { x: "flow completion time, us", y: "share of flows", log_x: true, log_y: false };
-    let caption = noted(format!("Distribution of flow completion times. {SHARES}"), &cdfs);
+    let seeds = if pooled.len() < runs.len() { SEEDS } else { "" };
+    let aside = if runs.iter().any(|run| run.results.groups.iter().any(|group| group.set_aside)) { ASIDE } else { "" };
+    let caption = noted(format!("Distribution of flow completion times. {SHARES}{seeds}{aside}"), &cdfs);
     add("Completion times", "fct-cdf".to_owned(), caption, plots::lines(&axes, &cdfs)?);
     for run in spread(runs.len(), DETAILED).map(|run| &runs[run]) {
         for (id, caption, svg) in of_run(run)? {
@@ -78,6 +81,37 @@ const CROSSES: &str = " A cross is a point with unfinished runs: its value is of
 /// What shares of a distribution refer to.
 const SHARES: &str =
     "Shares are of all flows: a line that ends below 1 is of a run in which the others did not complete.";
+
+/// What a line of several runs is.
+const SEEDS: &str = " Runs that differ by their seeds alone are one line.";
+
+/// What the distribution of a run leaves out, as its other figures do.
+const ASIDE: &str = " What began in a warm-up or a cool-down is left out.";
+
+/// Runs by configuration, in the order of the first of each: in a sweep those that differ by their seeds alone are one.
+fn configurations<'a>(runs: &'a [Run], sweep: Option<&Manifest>) -> Vec<(&'a str, Vec<&'a Run>)> {
+    let of_point = |run: &'a Run| {
+        let point = sweep.and_then(|sweep| sweep.points.iter().find(|point| point.name == run.name));
+        // A prefix of the run's own name.
+        point.map_or(run.name.len(), |point| without_seed(point).len())
+    };
+    let mut all: Vec<(&str, Vec<&Run>)> = Vec::new();
+    for run in runs {
+        let name = &run.name[..of_point(run)];
+        match all.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, runs)) => runs.push(run),
+            None => all.push((name, vec![run])),
+        }
+    }
+    for (name, runs) in &mut all {
+        *name = match &runs[..] {
+            [only] => &only.name,
+            _ if name.is_empty() => "all seeds",
+            _ => name,
+        };
+    }
+    all
+}
 
 /// A value of a run, as far as it has one.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -142,7 +176,7 @@ fn of_run(run: &Run) -> anyhow::Result<Vec<Drawn>> {
         plots::lines(&axes, &goodput)?,
     ));
     if results.groups.len() > 1 {
-        let cdfs = Shown::of(results.groups.len(), |group| cdf(run, Some(group)));
+        let cdfs = Shown::of(results.groups.len(), |group| cdf(&run.name, &[run], Some(group)));
         let axes = Axes { x: "flow completion time, us", y: "share of flows", log_x: true, log_y: false };
         let caption = noted("Flow completion times by workload.".to_owned(), &cdfs);
         drawn.push(("fct", caption, plots::lines(&axes, &cdfs)?));
@@ -189,11 +223,13 @@ fn of_run(run: &Run) -> anyhow::Result<Vec<Drawn>> {
 }
 
 /// The distribution of completion times of a workload, or of all together, where each flow counts the same.
-fn cdf(run: &Run, group: Option<usize>) -> Line {
-    let groups = &run.results.groups;
-    let (mut name, groups) = match group.and_then(|group| groups.get(group)) {
-        Some(group) => (group.name.clone(), std::slice::from_ref(group)),
-        None => (run.name.clone(), &groups[..]),
+fn cdf(name: &str, runs: &[&Run], group: Option<usize>) -> Line {
+    let all = runs.iter().copied().flat_map(|run| run.results.groups.iter().enumerate());
+    let shown = |(nth, of): &(usize, &GroupReport)| group.map_or(!of.set_aside, |group| group == *nth);
+    let groups: Vec<&GroupReport> = all.filter(shown).map(|(_, group)| group).collect();
+    let mut name = match group.and_then(|_| groups.first()) {
+        Some(group) => group.name.clone(),
+        None => name.to_owned(),
     };
     let all: u64 = groups.iter().map(|group| group.flows.max(group.completed)).sum();
     let completed: u64 = groups.iter().map(|group| group.completed).sum();
@@ -348,8 +384,6 @@ fn wide(lines: &[Line], value: impl Fn((f64, f64)) -> f64) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use mrc_sim::run::GroupReport;
-
     use super::super::page::html;
     use super::super::tests::run;
     use super::*;
@@ -411,7 +445,7 @@ mod tests {
         assert_eq!(Reading::time(&dead.results, |fct| fct.mean), Reading::Part(None));
         assert_eq!(Reading::time(&half.results, |fct| fct.mean), Reading::Part(Some(3.5)));
         assert_eq!(Reading::rate(&half.results, Some(5.0)), Reading::Part(Some(5.0)));
-        let line = cdf(&half, None);
+        let line = cdf("half", &[&half], None);
         assert_eq!((line.name.as_str(), line.points.last()), ("2/4: half", Some(&(2.0, 0.5))), "half of all flows");
         let runs = [dead, half];
         let page = html("t", &runs, None, &figures(&runs, None).unwrap());
@@ -480,11 +514,42 @@ mod tests {
         let group =
             |completed, times: &[f64]| GroupReport { completed, fct_cdf_us: times.to_vec(), ..Default::default() };
         run.results.groups = vec![group(10, &[5.0, 9.0]), group(90, &[1.0, 2.0, 3.0])];
-        let shares: Vec<(f64, f64)> = cdf(&run, None).points.iter().map(|(us, share)| (*us, share * 100.0)).collect();
+        let shares: Vec<(f64, f64)> =
+            cdf("one", &[&run], None).points.iter().map(|(us, share)| (*us, share * 100.0)).collect();
         for ((us, share), want) in shares.iter().zip([(1.0, 30.0), (2.0, 60.0), (3.0, 90.0), (5.0, 95.0), (9.0, 100.0)])
         {
             assert!(*us == want.0 && (share - want.1).abs() < 1e-9, "{shares:?}");
         }
-        assert_eq!(cdf(&run, Some(0)).points, [(5.0, 0.5), (9.0, 1.0)]);
+        assert_eq!(cdf("one", &[&run], Some(0)).points, [(5.0, 0.5), (9.0, 1.0)]);
+        // As in the figures of the run, the warm-up does not count.
+        run.results.groups[1].set_aside = true;
+        assert_eq!(cdf("one", &[&run], None).points, [(5.0, 0.5), (9.0, 1.0)]);
+        let page = figures(std::slice::from_ref(&run), None).unwrap();
+        assert!(page.iter().any(|figure| figure.id == "fct-cdf" && figure.caption.contains("warm-up")));
+    }
+
+    #[test]
+    fn runs_that_differ_by_their_seeds_are_one_distribution() {
+        let point =
+            |name: &str, seed| Point { name: name.to_owned(), at: [].into(), seed: Some(seed), set: Vec::new() };
+        let points = vec![point("a-seed1", 1), point("b-seed1", 1), point("a-seed2", 2), point("c-seed2", 2)];
+        let mut runs: Vec<Run> = points.iter().map(|point| run(&point.name)).collect();
+        for (run, times) in runs.iter_mut().zip([[1.0, 2.0], [5.0, 6.0], [3.0, 4.0], [7.0, 8.0]]) {
+            run.results.groups[0] =
+                GroupReport { flows: 2, completed: 2, fct_cdf_us: times.to_vec(), ..Default::default() };
+        }
+        let sweep = Manifest { points, ..Manifest::default() };
+        let pooled = configurations(&runs, Some(&sweep));
+        let names: Vec<_> = pooled.iter().map(|(name, runs)| (*name, runs.len())).collect();
+        assert_eq!(names, [("a", 2), ("b-seed1", 1), ("c-seed2", 1)]);
+        let both = cdf(pooled[0].0, &pooled[0].1, None);
+        assert_eq!(both.points, [(1.0, 0.25), (2.0, 0.5), (3.0, 0.75), (4.0, 1.0)]);
+        let all = figures(&runs, Some(&sweep)).unwrap();
+        let figure = all.iter().find(|figure| figure.id == "fct-cdf").unwrap();
+        assert!(figure.caption.contains("seeds alone are one line"), "{}", figure.caption);
+        let alone = Manifest { points: vec![point("seed1", 1), point("seed2", 2)], ..Manifest::default() };
+        let runs = [run("seed1"), run("seed2")];
+        assert_eq!(configurations(&runs, Some(&alone))[0].0, "all seeds");
+        assert_eq!(configurations(&runs, None).len(), 2, "files of a folder are no sweep");
     }
 }

@@ -233,8 +233,9 @@ fn details(results: &Results) -> String {
     let (transport, hosts, planes) = (escape(&results.transport), results.hosts, results.planes);
     let _ = writeln!(
         text,
-        "<p>{transport}, {hosts} hosts, {planes} planes; {:.1} us; {} new data packets, {} retransmissions; EVs retired {} and restored {}; \
+        "<p>{transport}, {hosts} hosts, {planes} plane{}; {:.1} us; {} new data packets, {} retransmissions; EVs retired {} and restored {}; \
          fullest queue {} bytes.</p>",
+        if planes == 1 { "" } else { "s" },
         results.end_us,
         results.data_packets,
         results.retransmitted_packets,

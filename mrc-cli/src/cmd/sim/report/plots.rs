@@ -298,29 +298,37 @@ fn legend(area: &Canvas<'_>, shown: &Shown) -> anyhow::Result<()> {
 /// The fullest queue of each tier over time, as a band of colour per tier.
 pub fn heat(results: &Results) -> anyhow::Result<Option<String>> {
     let timeline = &results.timeline;
-    let tiers: [(&str, &[QueueSample]); 3] = [
+    let all: [(&str, &[QueueSample]); 5] = [
         ("T0 to T1", &timeline.queue_t0_up),
+        ("T1 to T2", &timeline.queue_t1_up),
+        ("T2 to T1", &timeline.queue_t2_down),
         ("T1 to T0", &timeline.queue_t1_down),
         ("T0 to host", &timeline.queue_t0_down),
     ];
+    // A fabric of two tiers has no third one.
+    let tiers: Vec<_> = all.into_iter().filter(|(_, samples)| !samples.is_empty()).collect();
+    let rows = tiers.len();
     let most = tiers.iter().flat_map(|(_, samples)| samples.iter().map(|sample| sample.max_bytes)).max().unwrap_or(0);
     let (Some(&end), true) = (timeline.at_us.last(), most > 0) else { return Ok(None) };
-    let size = (SIZE.0, 190);
+    let size = (SIZE.0, 70 + 40 * rows as u32);
     let svg = draw(size, |root| {
         let mut chart = ChartBuilder::on(root)
             .margin(12)
             .margin_right(24)
             .x_label_area_size(38)
             .y_label_area_size(84)
-            .build_cartesian_2d(0.0..end.max(1e-3), 0.0..3.0)
+            .build_cartesian_2d(0.0..end.max(1e-3), 0.0..rows as f64)
             .map_err(|error| anyhow!("{error}"))?;
-        let name = |y: &f64| tiers.get(2 - (*y as usize).min(2)).filter(|_| y.fract() > 0.4).map_or("", |tier| tier.0);
+        let name = |y: &f64| {
+            let tier = tiers.iter().rev().nth(*y as usize).filter(|_| y.fract() > 0.4);
+            tier.map_or("", |tier| tier.0)
+        };
         chart
             .configure_mesh()
             .disable_mesh()
             .x_desc(format!("time, us; full colour: {} bytes in the fullest port", number(most as f64)))
             .x_label_formatter(&|x| number(*x))
-            .y_labels(7)
+            .y_labels(2 * rows + 1)
             .y_label_formatter(&|y| name(y).to_owned())
             .draw()
             .map_err(|error| anyhow!("{error}"))?;
@@ -475,5 +483,31 @@ mod tests {
             }
         }
         assert_eq!(heat(&Results::default()).unwrap(), None);
+    }
+
+    #[test]
+    fn queues_of_every_tier_have_a_band() {
+        let sample = |max_bytes| vec![QueueSample::default(), QueueSample { max_bytes, mean_bytes: 1 }];
+        let mut results = Results::default();
+        let line = &mut results.timeline;
+        line.at_us = vec![0.0, 100.0];
+        (line.queue_t0_up, line.queue_t1_down, line.queue_t0_down) = (sample(0), sample(0), sample(10));
+        let names = |results: &Results| {
+            let svg = heat(results).unwrap().unwrap();
+            let text = |text: &str| Some(text.split('>').nth(1)?.split('<').next()?.trim().to_owned());
+            let all: Vec<String> = svg.split("<text ").skip(1).filter_map(text).collect();
+            (
+                all.into_iter().filter(|text| text.starts_with('T')).collect::<Vec<_>>(),
+                svg.contains("20 bytes in the fullest"),
+            )
+        };
+        let (mut of_two, fullest) = names(&results);
+        of_two.sort();
+        assert_eq!((of_two, fullest), (vec!["T0 to T1".to_owned(), "T0 to host".into(), "T1 to T0".into()], false));
+        (results.timeline.queue_t1_up, results.timeline.queue_t2_down) = (sample(0), sample(20));
+        let (mut of_three, fullest) = names(&results);
+        of_three.sort();
+        assert_eq!(of_three, ["T0 to T1", "T0 to host", "T1 to T0", "T1 to T2", "T2 to T1"]);
+        assert!(fullest, "the scale is that of all tiers");
     }
 }
