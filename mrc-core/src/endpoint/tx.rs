@@ -319,11 +319,11 @@ impl Run {
         let mut left = true;
         while left && series.goes_on() {
             let usable = ports.and(sink.ports());
-            if usable.is_empty() && self.sent > 0 {
+            let packet = if usable.is_empty() { None } else { tx.next_of(&mut series, now, usable) };
+            if packet.is_none() && usable.is_empty() && self.sent > 0 {
                 left = false;
                 break;
             }
-            let packet = if usable.is_empty() { None } else { tx.next_of(&mut series, now, usable) };
             left = packet.is_some_and(|packet| readable && self.emit(now, to, tx, (dscp, tail), packet, sink));
             match packet {
                 None => self.is_stuck(tx),

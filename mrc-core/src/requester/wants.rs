@@ -35,6 +35,7 @@ impl Requester {
 
     /// Whether a request of so many packets would end further beyond the last Transport ACK than PSNs can be compared. Behind
     /// a Transport ACK for all that was sent any request may begin.
+    #[inline(always)]
     fn is_too_far(&self, packets: u32) -> bool {
         let open = self.max_sent.value().wrapping_sub(self.tack.value()) & 0xFF_FFFF;
         open > 0 && open.saturating_add(packets) > MOST_SPAN
@@ -94,7 +95,7 @@ impl TxSide<'_, '_> {
 
     /// A write with immediate beyond the limit, or a request whose end no Transport ACK could be told apart from.
     //= SND-006, LEN-009
-    #[inline(never)]
+    #[inline(always)]
     fn may_not_begin(&self) -> bool {
         let Some(wqe) = self.qp.sq.current(self.ring) else { return false };
         let full = wqe.imm.is_some() && self.qp.req.wimm_inflight >= self.qp.req.wimm_tx;
