@@ -448,3 +448,13 @@ fn the_evs_of_the_next_packets_are_read_ahead() {
     }
     assert!(right > 150, "{right} of 200: only choices that swap each other's places are others");
 }
+
+/// Who may want a probe sooner once there is data says so: then the timer is asked for its deadline.
+#[test]
+fn a_queue_pair_that_has_data_again_may_have_an_earlier_deadline() {
+    let mut spray = Qp::spray(1, 4, 2, |_| {});
+    assert!(!spray.set.on_busy(), "no EV is bad");
+    let hopper = Selector::Hopper(HopperConfig::default());
+    let mut hopper = Qp::with(hopper, &profile(1, 4), PathConfig { active: 4, ..PathConfig::default() }, 1);
+    assert!(hopper.set.on_busy());
+}

@@ -108,6 +108,9 @@ pub struct MrcKeys {
     pub plane_lead: u8,
     /// Send on a bad EV when there is no other.
     pub last_resort: bool,
+    /// A packet that a NACK refused may take the EV that the NACK names where no other healthy EV is on a free port. Otherwise it
+    /// waits, or takes an EV in reserve or a bad one.
+    pub reuse_nacked_ev: bool,
     /// Congestion control.
     pub cc: CcKey,
     /// Window of `fixed`, and cap of `nscc`; 1.5 BDP of all planes by default.
@@ -286,6 +289,7 @@ impl Default for MrcKeys {
             loss_streak: paths.loss_streak,
             plane_lead: paths.plane_lead,
             last_resort: paths.last_resort,
+            reuse_nacked_ev: paths.reuse_nacked_ev,
             cc: CcKey::Nscc,
             cc_window_bytes: None,
             cc_gbps: None,
@@ -608,6 +612,7 @@ pub(super) fn selects(key: &str) -> bool {
         "loss_streak",
         "plane_lead",
         "last_resort",
+        "reuse_nacked_ev",
     ];
     of_paths.contains(&key) || groups.iter().any(|group| key.starts_with(group))
 }
@@ -693,6 +698,7 @@ pub(super) fn paths(scenario: &Scenario) -> Result<PathConfig, Problem> {
         loss_streak: keys.loss_streak,
         plane_lead: keys.plane_lead,
         last_resort: keys.last_resort,
+        reuse_nacked_ev: keys.reuse_nacked_ev,
         ..PathConfig::DEFAULT
     })
 }
