@@ -35,7 +35,7 @@ impl PathSet {
         rng: &mut Rng,
     ) -> Option<Choice> {
         //= SND-005
-        let strict = !cfg.reuse_nacked_ev && !self.is_single_path();
+        let strict = !cfg.reuse_nacked_ev && !self.is_single_path() && self.universe() > 1;
         if strict && self.rotation.active_on(ports) < 2 {
             return match self.other(slots, ports, nacked, rng) {
                 Other::Active | Other::None => self.select_other(now, slots, order, ports, nacked, cfg, rng),
