@@ -156,6 +156,23 @@ mod tests {
         }
     }
 
+    /// Only a NACK for the latest transmission names its EV.
+    //= SND-005 test
+    #[test]
+    fn a_record_knows_whether_a_nack_named_its_latest_transmission() {
+        let now = Tick::at(crate::time::Instant::ZERO);
+        for armed in [0, 255] {
+            let first = TxRecord::first(now, EvIndex(7), armed);
+            let (mut trimmed, mut refused) = (first, first);
+            trimmed.nacked();
+            refused.refuse(now, 0);
+            assert_eq!([first, trimmed, refused].map(TxRecord::was_nacked), [false, true, true], "{armed}");
+            for again in [trimmed.again(now, EvIndex(9), armed), refused.again(now, EvIndex(9), armed)] {
+                assert!(!again.was_nacked() && again.tx_count() == 2 && again.armed_retries() == armed);
+            }
+        }
+    }
+
     #[test]
     fn transmissions_are_counted_up_to_seven_beside_all_else() {
         let now = Tick::at(crate::time::Instant::ZERO);
