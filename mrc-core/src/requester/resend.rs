@@ -3,7 +3,7 @@
 
 use mrc_wire::Ev;
 
-use super::{DataPacket, TxRecord, TxSide, nominal_segment, send_queue::Segment};
+use super::{DataPacket, TxSide, nominal_segment, send_queue::Segment};
 use crate::{
     Qp,
     event::LossCause,
@@ -28,7 +28,7 @@ impl TxSide<'_, '_> {
         let len = segment.payload_len(self.qp.req.path_mtu);
         let bytes = nominal_segment(self.cfg, len, &segment);
         let (at, last) = (segment.at, segment.is_last());
-        let choice = self.select_again(now, ports, record)?;
+        let choice = self.select_other(now, ports, record.ev(), record.was_nacked())?;
         if let Some(slot) = self.window.record_mut(psn) {
             *slot = record.again(Tick::at(now), choice.index, self.qp.req.retry_cnt);
         }
@@ -52,7 +52,7 @@ impl TxSide<'_, '_> {
             return None;
         };
         let avoid = self.qp.req.last_path.map_or(EvIndex(0), |choice| choice.index);
-        let choice = self.select_other(now, ports, avoid)?;
+        let choice = self.select_other(now, ports, avoid, false)?;
         self.qp.req.resend_tail = false;
         self.qp.req.last_path = Some(choice);
         // One more transmission, or the answer would be taken for that of an earlier one and timed by it. Long after, the
@@ -70,33 +70,24 @@ impl TxSide<'_, '_> {
         Some(DataPacket { psn: wqe.last_psn(), at, len, choice, rtx: true, ack_req: true, more: false })
     }
 
-    /// The path of a retransmission.
-    fn select_again(&mut self, now: Instant, ports: PortMask, record: TxRecord) -> Option<Choice> {
-        if !record.was_nacked() {
-            return self.select_other(now, ports, record.ev());
-        }
-        let nacked = self.wire_ev(record.ev()).unwrap_or(Ev(0));
-        let Self { qp, slots, order, rng, .. } = self;
-        let Qp { paths: set, path_cfg: cfg, .. } = &mut **qp;
-        let choice = set.select_after_nack(now, slots, order, ports, nacked, cfg, rng);
-        self.count_ended_skips();
-        if choice.is_none() {
-            self.wait_for_path(now);
-            // New packets may leave meanwhile, and only look at this deadline.
-            let req = &mut self.qp.req;
-            req.next_scan = req.next_scan.min(req.path_retry).min(self.qp.paths.next_timeout());
-        }
-        choice
-    }
-
-    pub(super) fn select_other(&mut self, now: Instant, ports: PortMask, avoid: EvIndex) -> Option<Choice> {
+    /// The path of a retransmission: another one than `avoid`, which a NACK for the packet named if it was `nacked`.
+    //= SND-005
+    fn select_other(&mut self, now: Instant, ports: PortMask, avoid: EvIndex, nacked: bool) -> Option<Choice> {
         let avoid = self.wire_ev(avoid).unwrap_or(Ev(0));
         let Self { qp, slots, order, rng, .. } = self;
         let Qp { paths: set, path_cfg: cfg, .. } = &mut **qp;
-        let choice = set.select_other(now, slots, order, ports, avoid, cfg, rng);
+        let choice = match nacked {
+            true => set.select_after_nack(now, slots, order, ports, avoid, cfg, rng),
+            false => set.select_other(now, slots, order, ports, avoid, cfg, rng),
+        };
         self.count_ended_skips();
         if choice.is_none() {
             self.wait_for_path(now);
+        }
+        if choice.is_none() && nacked {
+            // New packets may leave meanwhile, and only look at this deadline.
+            let req = &mut self.qp.req;
+            req.next_scan = req.next_scan.min(req.path_retry).min(self.qp.paths.next_timeout());
         }
         choice
     }
