@@ -369,6 +369,35 @@ fn a_region_that_disappears_fails_its_requests() {
     });
 }
 
+/// What the driver found of the ICRC holds, however the frame is read: the first write is read in full, the second one by the head that
+/// its QP expects, the third one repeats the second.
+//= VAL-010 test
+#[test]
+fn a_frame_whose_icrc_the_driver_found_wrong_is_discarded() {
+    net(8, &Setup::default(), Weather::default(), |net| {
+        for n in 1..=4 {
+            net.post(0, 1, 0, 100).unwrap();
+            let (port, frame) = loop {
+                let (_, (to, port, frame)) = net.wire.pop_first().unwrap();
+                if to == 1 {
+                    break (port, frame);
+                }
+                net.deliver(to, port, &frame).unwrap();
+            };
+            let mut given = |icrc, frame: &[u8]| {
+                let meta = RxMeta { port, wire_len: frame.len(), icrc };
+                net.sides[1].engine.handle_packet(net.now, meta, frame)
+            };
+            let mut broken = frame.clone();
+            *broken.last_mut().unwrap() ^= 1;
+            assert_eq!(given(IcrcCheck::Invalid, &frame), Err(Discard::Icrc), "write {n}");
+            assert_eq!(given(IcrcCheck::Verify, &broken), Err(Discard::Icrc), "write {n}");
+            assert!(given(IcrcCheck::Valid, &broken).is_ok(), "write {n}");
+            assert!(net.run(u64::MAX, |net| net.completed(n)));
+        }
+    });
+}
+
 //= VAL-010, VAL-011, VAL-013, IP6-007 test
 #[test]
 fn strangers_are_counted_by_reason() {
