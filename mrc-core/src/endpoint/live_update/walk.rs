@@ -482,3 +482,6 @@ impl Endpoint<'_> {
             && qp.paths.active_len() <= l.active_evs.min(qp.paths.universe())
     }
 }
+
+#[cfg(test)]
+mod tests;
