@@ -79,6 +79,38 @@ fn a_peer_is_known_by_each_of_its_addresses_alone() {
     });
 }
 
+/// The number of a queue pair is no secret: what comes from elsewhere is refused, also where the peer has addresses for each plane.
+//= VAL-013, IP6-007, ADDR-001 test
+#[test]
+fn a_write_from_an_address_of_nobody_is_refused() {
+    for own_addresses in [false, true] {
+        net(1, &Setup { own_addresses, ..Setup::default() }, Weather::default(), |net| {
+            for n in 1..=4 {
+                net.post(0, n, 0, 3_000).unwrap();
+                while !net.completed(n as usize) {
+                    if net.wire.is_empty() {
+                        net.drain(0);
+                    }
+                    let (_, (to, port, frame)) = net.wire.pop_first().expect("a frame under way");
+                    let parsed = parse_frame(&frame, frame.len(), &WireConfig::default(), |_| true).unwrap();
+                    let why = if parsed.bth.dest_qp == Qpn::ENDPOINT { Discard::Stranger } else { Discard::Peer };
+                    let l3 = parsed.l3_offset;
+                    for (source, octet) in [(plane_address(to, 0), 0), (plane_address(1 - to, 3), 0), ([0xFE; 16], 8)] {
+                        let mut forged = frame.clone();
+                        forged[l3 + 8 + octet..l3 + 24].copy_from_slice(&source[octet..]);
+                        let end = forged.len() - icrc::LEN;
+                        let trailer = icrc::compute(&forged[l3..end]).unwrap();
+                        forged[end..].copy_from_slice(&trailer);
+                        assert_eq!(net.deliver(to, port, &forged), Err(why), "write {n}, source {source:?}");
+                    }
+                    net.deliver(to, port, &frame).unwrap();
+                    net.drain(to);
+                }
+            }
+        });
+    }
+}
+
 /// A node that reaches us under an address of ours which no registration of it has.
 //= EPOP-002, EPOP-004, EPOP-005 test
 #[test]

@@ -10,8 +10,8 @@ use common::{Net, Setup, VA, Weather, net};
 use mrc_core::cc::CcConfig;
 use mrc_core::path::{HopperConfig, Selector};
 use mrc_core::{
-    Discard, EndpointConfig, FrameSink, FrameSource, IcrcCheck, Instant, MAX_HEADER_LEN, PortMask, Received, Rng,
-    RxMeta, SendWr, Transmit,
+    Discard, EndpointConfig, FrameSink, FrameSource, IcrcCheck, Instant, MAX_HEADER_LEN, PortMask, QpState, Received,
+    Rng, RxMeta, SendWr, Transmit,
 };
 use mrc_wire::srv6::usid_shift;
 use mrc_wire::{Body, PortNum, Rkey, TsethRepr, WireConfig, parse_frame};
@@ -345,6 +345,29 @@ fn feedback_alone_leaves_transport_acks_where_they_are() {
         in_bursts(net, 0, now, &[PortMask::ALL; 9]);
         assert_eq!(counts(net), (4, 2, 1));
         assert!(!net.sides[0].engine.owes_answers());
+    });
+}
+
+/// A NAK is the last word of a QP, behind the SACKs that wait; it is no feedback.
+//= SACK-007, ERR-002 test
+#[test]
+fn feedback_alone_leaves_a_refusal_where_it_is() {
+    net(8, &Setup::default(), Weather::default(), |net| {
+        let now = Instant::from_nanos(1_000);
+        assert!(post(net, 1, 0, now, 8, None));
+        let side = &mut net.sides[1];
+        let wr = SendWr { lkey: side.key, local_va: VA, len: 8, remote_va: VA, rkey: Rkey(0), ..SendWr::default() };
+        side.engine.post_send(now, side.qps[0], &wr).unwrap();
+        for frame in in_bursts(net, 1, now, &[PortMask::ALL; 8]) {
+            let _ = take_in_bursts(net, 0, now, &[arrival(&frame, IcrcCheck::Valid, false)]);
+        }
+        assert_eq!(net.sides[0].info(0).state, QpState::Error);
+        let mut sink = Sink { ports: vec![PortMask::ALL; 9], headers: [0; MAX_HEADER_LEN], frames: Vec::new() };
+        net.sides[0].engine.transmit_feedback(now, &mut sink);
+        assert!(net.sides[0].engine.owes_answers());
+        assert_eq!(net.sides[0].engine.stats().tx_nak, 0);
+        net.sides[0].engine.transmit(now, &mut sink);
+        assert_eq!(net.sides[0].engine.stats().tx_nak, 1);
     });
 }
 

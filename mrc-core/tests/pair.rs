@@ -369,6 +369,38 @@ fn a_region_that_disappears_fails_its_requests() {
     });
 }
 
+/// However far the request has come, no payload of a region is named that the application may have freed.
+//= ERR-003 test
+#[test]
+fn a_region_that_disappears_in_the_middle_of_a_request_fails_it() {
+    for sent in [0, 1, 2, 5, 96, 97] {
+        net(7, &Setup::default(), Weather::default(), |net| {
+            let side = &mut net.sides[0];
+            let wr = SendWr {
+                wr_id: 1,
+                lkey: side.key,
+                local_va: VA,
+                len: 100_000,
+                remote_va: VA,
+                signaled: true,
+                ..SendWr::default()
+            };
+            side.engine.post_send(net.now, side.qps[0], &wr).unwrap();
+            let mut headers = [0; MAX_HEADER_LEN];
+            for packet in 0..sent {
+                let frame = side.engine.poll_transmit(net.now, PortMask::ALL, &mut headers).unwrap();
+                let payload = frame.payload.unwrap();
+                assert_eq!((payload.mr, payload.offset), (side.mr, 1_024 * packet));
+            }
+            side.engine.deregister_mr(side.mr).unwrap();
+            assert!(side.engine.poll_transmit(net.now, PortMask::ALL, &mut headers).is_none(), "behind {sent} packets");
+            let failed = side.engine.poll_completion(side.cq).expect("the request has ended");
+            assert_eq!((failed.wr_id, failed.status), (1, Status::LocalProtection), "behind {sent} packets");
+            assert_eq!(side.info(0).state, QpState::Error);
+        });
+    }
+}
+
 /// What the driver found of the ICRC holds, however the frame is read: the first write is read in full, the second one by the head that
 /// its QP expects, the third one repeats the second.
 //= VAL-010 test

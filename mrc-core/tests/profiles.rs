@@ -369,6 +369,27 @@ fn a_denied_ev_carries_nothing_until_it_is_allowed_again() {
     });
 }
 
+/// A command means the queue pairs of its profile, though others have entries with the same number and value.
+//= SET-003, DENY-001 test
+#[test]
+fn a_command_leaves_the_queue_pairs_of_other_profiles_alone() {
+    net(1, &Setup { qps: 2, ..Setup::default() }, Weather::default(), |net| {
+        let (now, qp) = (net.now, net.sides[0].qps[0]);
+        let engine = &mut net.sides[0].engine;
+        let paths: Vec<_> =
+            (0..16).map(|nth| (Ev(nth / 2 | nth % 2 << 8), if nth % 2 == 0 { PORT1 } else { PORT2 })).collect();
+        let entries: Vec<_> = paths.iter().map(|&(ev, port)| EvEntry::new(ev, port)).collect();
+        let other = engine.create_ev_profile(&entries).unwrap();
+        for (state, all) in [(EvState::Denied, true), (EvState::Good, true), (EvState::Denied, false)] {
+            for &(ev, port) in &paths {
+                engine.set_ev_state(now, other, &entry(ev, port), state, all).unwrap();
+                assert_eq!(engine.query_ev_state(other, &entry(ev, port)), Ok(state));
+            }
+            assert_eq!(engine.qp_info(qp).unwrap().evs.denied, 0);
+        }
+    });
+}
+
 //= SET-003, SET-004 test
 #[test]
 fn bad_evs_are_a_matter_of_one_qp_unless_shared() {

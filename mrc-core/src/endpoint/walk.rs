@@ -179,3 +179,31 @@ impl Endpoint<'_> {
 }
 
 crate::image::stored!(struct Command { profile, entry, all, denied, left });
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::image::{Checksum, Reader, Writer};
+
+    /// Whether an image may say that changes have come so far, in an endpoint with rounds of `round` steps.
+    fn may_be(at: u32, ports_left: u32, left: &[u32], round: u32) -> bool {
+        let mut walk = Walk { at, ports_left, ..Walk::new() };
+        left.iter().for_each(|&left| _ = walk.commands.push(Command { left, ..Command::new(0, 0, None, false) }));
+        let mut bytes = [0; 1_000];
+        let mut to = Writer::new(&mut bytes, Checksum::NEW);
+        walk.visit(&mut to, u32::MAX);
+        let len = to.finish().0;
+        let (mut from, mut loaded) = (Reader::new(&bytes[..len]), Walk::new());
+        let taken = loaded.visit(&mut from, round).is_some();
+        assert!(!taken || (loaded.at, loaded.ports_left, loaded.commands.len) == (at, ports_left, left.len()));
+        taken
+    }
+
+    #[test]
+    fn no_image_has_more_steps_to_go_than_a_round() {
+        assert!(may_be(0, 0, &[], 1) && may_be(3, 4, &[4, 1], 4));
+        assert!(!may_be(4, 0, &[], 4), "nobody has that place");
+        assert!(!may_be(0, 5, &[], 4));
+        assert!(!may_be(0, 0, &[4, 5], 4) && !may_be(0, 0, &[5, 4], 4));
+    }
+}
