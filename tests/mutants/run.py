@@ -45,7 +45,7 @@ ELSEWHERE = "elsewhere"
 # The model's share per mutant: enough to visit every operation, few enough to take seconds.
 MODEL_SCHEDULES = "6000"
 CHEAP = 0.25  # seconds; a test above this runs alone, after all the cheap ones
-DEAR = 0.3  # seconds; a test above this runs with --deep only, but for the model
+DEAR = 1.0  # seconds; a test above this runs with --deep only, but for the model
 SUITE = "suite"  # the program that plays the conformance scripts
 # Tests of the simulator that compare no digests: messages complete, nothing is misplaced, few packets leave again.
 SIMULATOR = ["conservation", "demo", "experiments", "incast", "one_plane", "schemes"]

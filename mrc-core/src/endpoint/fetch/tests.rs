@@ -220,3 +220,35 @@ fn what_a_packet_reads_is_asked_for_before() {
         assert!(known >= most && paths * 10 >= packets * 6, "{senders:?}: {known} senders, {paths} EVs of {packets}");
     }
 }
+
+/// The other things that a driver or a simulator may ask for: a timer that fires, a frame whose head it has, where a request lies.
+#[test]
+fn what_a_timer_and_a_frame_read_is_asked_for_before() {
+    let mut storage = [(); 2].map(|()| OwnedStorage::new(limits()).unwrap());
+    let [side, far] = &mut pair(&mut storage, 0);
+    let wr = SendWr { lkey: side.key.0, local_va: 4_096, len: 100, rkey: far.key, ..SendWr::default() };
+    side.engine.post_send(Instant::ZERO, side.qps[4], &wr).unwrap();
+    let mut head = [0; MAX_HEADER_LEN];
+    // What the endpoint says of its ports goes first.
+    let sent = loop {
+        let sent = side.engine.poll_transmit(Instant::ZERO, PortMask::ALL, &mut head).unwrap();
+        if sent.payload.is_some() {
+            break sent;
+        }
+    };
+    let engine = &side.engine;
+    let timer = asked(engine, engine.upcoming_timeout());
+    assert!(timer.within(&engine.qps[4].req) > 0 && timer.within(&engine.qps[0]) == 0);
+    let by_head = Asked::default();
+    far.engine.fetch_for(&head[..sent.header_len], &by_head);
+    assert!(by_head.within(&far.engine.qps[4].rsp) > 2 && by_head.within(&far.engine.qps[0]) == 0);
+    // Where the last request began, which the next one probably follows.
+    let mut next = Upcoming::post(side.qps[4]);
+    let mut offsets = Vec::new();
+    while !next.is_done() {
+        engine.fetch(&mut next, &Asked::default());
+        offsets.extend(next.take_offset());
+        assert_eq!(next.take_offset(), None, "told once");
+    }
+    assert_eq!(offsets, [4_096]);
+}
