@@ -3,14 +3,25 @@
 
 use std::net::Ipv6Addr;
 
+use mrc_afxdp::device::{Device, DeviceError};
+use mrc_core::PeerHandle;
 use mrc_wire::{Ip, PortNum};
 
 use super::{HostFile, HostPeer};
 
 impl HostFile {
-    /// Inner addresses of packets to and from `peer` on each plane, ours and the peer's, where they are not the GIDs: to be set
-    /// before a queue pair uses the peer (`Context::set_plane_addresses`).
-    pub fn plane_addresses<'h>(&'h self, peer: &'h HostPeer) -> impl Iterator<Item = (PortNum, Ip, Ip)> + 'h {
+    /// Gives packets to and from `peer`, which `device` knows as `handle`, their inner addresses on each plane where they are not
+    /// the GIDs. It has to be done before a queue pair uses the peer.
+    ///
+    /// # Errors
+    /// The handle is stale or used, or the addresses cannot be.
+    pub fn set_plane_addresses(&self, device: &Device, handle: PeerHandle, peer: &HostPeer) -> Result<(), DeviceError> {
+        self.plane_addresses(peer)
+            .try_for_each(|(port, local, remote)| device.set_plane_addresses(handle, port, local, remote))
+    }
+
+    /// Port, our address and the peer's, where the inner addresses are not the GIDs.
+    fn plane_addresses<'h>(&'h self, peer: &'h HostPeer) -> impl Iterator<Item = (PortNum, Ip, Ip)> + 'h {
         let planes = (0u8..).map(PortNum::from_plane).zip(&self.planes).zip(&peer.addrs);
         let inner = |address: Ipv6Addr| Ip::V6(address.octets());
         planes.filter_map(move |((port, plane), theirs)| Some((port, inner(plane.addr?), inner(*theirs))))
