@@ -16,6 +16,7 @@ use mrc_wire::{Frame, Ip, Reject, WireConfig, icrc, parse_frame};
 use capture::Captured;
 
 mod capture;
+mod pcapng;
 
 /// Arguments of `mrc decode`.
 #[derive(clap::Args)]
@@ -31,9 +32,9 @@ Examples:
 
 A recording of a device (`mrc control record`) has events between its packets: lines that begin with --.
 Captures of Ethernet, of all interfaces (Linux cooked) and of raw IP are understood. Packets of other protocols and
-broken ones are counted by the first check they fail: l3_bad (no IP header), l3_dst (a wrong chain behind the outer
-IPv6 header), l3_len (longer than the frame), udp_bad (not UDP, another port, a wrong length), short (bytes are
-missing), opcode, tver.
+broken ones are counted by the first check they fail: link_type (an interface of another kind), l3_bad (no IP header),
+l3_dst (a wrong chain behind the outer IPv6 header), l3_len (longer than the frame), udp_bad (not UDP, another port, a
+wrong length), short (bytes are missing), opcode, tver.
 
 Exit codes: 0 at least one MRC packet was decoded, 1 none was or the input is broken, 2 usage.")]
 pub struct Args {
@@ -77,13 +78,18 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         if !args.json {
             packet.comments.iter().for_each(|comment| outln!("{}-- {comment}", time(packet)));
         }
-        match parse(&packet.bytes, packet.wire_len.max(packet.bytes.len()), &cfg) {
+        let parsed = match packet.foreign {
+            true => Err(FOREIGN),
+            false => parse(&packet.bytes, packet.wire_len.max(packet.bytes.len()), &cfg)
+                .map_err(|why| (why.name(), meaning(why))),
+        };
+        match parsed {
             Ok(frame) => {
                 decoded += 1;
                 print(&args, number, packet, &frame);
             }
             Err(why) => {
-                refused.entry(why.name()).or_insert((0, number)).0 += 1;
+                refused.entry(why.0).or_insert((0, number)).0 += 1;
                 if args.verbose {
                     print_refused(&args, number, packet, why);
                 }
@@ -257,17 +263,24 @@ fn meaning(why: Reject) -> &'static str {
     }
 }
 
-fn print_refused(args: &Args, number: u64, packet: &Captured, why: Reject) {
+/// Name and meaning of what is wrong with a packet of an interface of which the link header is not known.
+const FOREIGN: (&str, &str) = ("link_type", "its interface is neither Ethernet, Linux cooked nor raw IP");
+
+fn print_refused(args: &Args, number: u64, packet: &Captured, (why, meaning): (&str, &str)) {
     if args.json {
         let mut fields = object(number, packet);
-        fields.insert("not_mrc".into(), why.name().into());
-        insert_headers(&mut fields, packet);
+        fields.insert("not_mrc".into(), why.into());
+        if !packet.foreign {
+            insert_headers(&mut fields, packet);
+        }
         outln!("{}", serde_json::Value::Object(fields));
     } else {
         let (len, kept) = (packet.wire_len, packet.bytes.len());
         let cut = if kept < len { format!(" ({kept} captured)") } else { String::new() };
-        outln!("{}packet {number}, {len} bytes{cut}, not MRC: {}: {}", time(packet), why.name(), meaning(why));
-        print_headers(packet);
+        outln!("{}packet {number}, {len} bytes{cut}, not MRC: {why}: {meaning}", time(packet));
+        if !packet.foreign {
+            print_headers(packet);
+        }
     }
 }
 
@@ -298,7 +311,7 @@ fn read(input: &Path, mut each: impl FnMut(&Captured) -> ControlFlow<()>) -> any
         return Err(usage(anyhow!("there is no file {name}")));
     }
     let bytes = hex(&name).map_err(usage)?;
-    let _ = each(&Captured { at: None, wire_len: bytes.len(), bytes, comments: Vec::new() });
+    let _ = each(&Captured { at: None, wire_len: bytes.len(), bytes, comments: Vec::new(), foreign: false });
     Ok(())
 }
 
@@ -326,7 +339,7 @@ mod tests {
         let text = include_str!("../../../mrc-wire/tests/golden.json");
         let value: serde_json::Value = serde_json::from_str(text).unwrap();
         let bytes = hex(value["packets"][name]["hex"].as_str().unwrap()).unwrap();
-        Captured { at: None, wire_len: bytes.len(), bytes, comments: Vec::new() }
+        Captured { at: None, wire_len: bytes.len(), bytes, comments: Vec::new(), foreign: false }
     }
 
     fn parsed(packet: &Captured) -> Frame {
