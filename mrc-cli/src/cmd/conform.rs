@@ -130,7 +130,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     if args.list_knobs {
         for knob in KNOBS {
-            outln!("{:<24} {:>8}  {:<5}  {}", knob.name, knob.default, knob.question, knob.doc);
+            outln!("{:<24} {:>8}  {:<5}  {} ({})", knob.name, knob.default, knob.question, knob.doc, knob.values);
         }
         for (name, meaning) in LACKS {
             outln!("lacks {name:<18}                  {meaning}");
