@@ -34,7 +34,8 @@ A recording of a device (`mrc control record`) has events between its packets: l
 Captures of Ethernet, of all interfaces (Linux cooked) and of raw IP are understood. Packets of other protocols and
 broken ones are counted by the first check they fail: link_type (an interface of another kind), l3_bad (no IP header),
 l3_dst (a wrong chain behind the outer IPv6 header), l3_len (longer than the frame), udp_bad (not UDP, another port, a
-wrong length), short (bytes are missing), opcode, tver.
+wrong length), short (bytes are missing), snapped (the capture cut it within its headers: tcpdump -s 256 keeps them),
+opcode, tver.
 
 Exit codes: 0 at least one MRC packet was decoded, 1 none was or the input is broken, 2 usage.")]
 pub struct Args {
@@ -78,12 +79,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         if !args.json {
             packet.comments.iter().for_each(|comment| outln!("{}-- {comment}", time(packet)));
         }
-        let parsed = match packet.foreign {
-            true => Err(FOREIGN),
-            false => parse(&packet.bytes, packet.wire_len.max(packet.bytes.len()), &cfg)
-                .map_err(|why| (why.name(), meaning(why))),
-        };
-        match parsed {
+        match judge(packet, &cfg) {
             Ok(frame) => {
                 decoded += 1;
                 print(&args, number, packet, &frame);
@@ -110,6 +106,17 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::FAILURE);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The MRC packet that this is; name and meaning of what is wrong if it is none.
+fn judge(packet: &Captured, cfg: &WireConfig) -> Result<Frame, (&'static str, &'static str)> {
+    if packet.foreign {
+        return Err(FOREIGN);
+    }
+    parse(&packet.bytes, packet.wire_len.max(packet.bytes.len()), cfg).map_err(|why| match why {
+        Reject::Short if packet.bytes.len() < packet.wire_len => SNAPPED,
+        why => (why.name(), meaning(why)),
+    })
 }
 
 /// As [`parse_frame`], also for what is seen on its way: a path extension of which the last segment is still to come, which
@@ -263,8 +270,12 @@ fn meaning(why: Reject) -> &'static str {
     }
 }
 
-/// Name and meaning of what is wrong with a packet of an interface of which the link header is not known.
+/// A packet of an interface of which the link header is not known.
 const FOREIGN: (&str, &str) = ("link_type", "its interface is neither Ethernet, Linux cooked nor raw IP");
+
+/// A packet that the capture cut within its headers: it may have been a good one.
+const SNAPPED: (&str, &str) =
+    ("snapped", "the capture ends within its headers: keep more of each packet (tcpdump -s 256)");
 
 fn print_refused(args: &Args, number: u64, packet: &Captured, (why, meaning): (&str, &str)) {
     if args.json {
@@ -373,6 +384,12 @@ mod tests {
         let frame = parsed(&packet);
         assert_eq!(check(&packet, &frame), Check::Absent);
         assert!(frame.to_string().contains("WRITE_ONLY"));
+        // Within the headers nothing can be decoded, and the packet is not to blame for that.
+        let cfg = WireConfig::default();
+        packet.bytes.truncate(120);
+        assert_eq!(judge(&packet, &cfg).unwrap_err().0, "snapped");
+        packet.wire_len = 120;
+        assert_ne!(judge(&packet, &cfg).unwrap_err().0, "snapped");
     }
 
     #[test]
