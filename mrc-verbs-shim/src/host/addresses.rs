@@ -37,7 +37,7 @@ pub(super) fn check_own(host: &HostFile) -> Result<(), Wrong> {
     host.ipv4.map_or(Ok(()), unicast_v4).map_err(|why| ("ipv4", why))
 }
 
-/// Whether `gid` and `ipv4` of peer `index` can be. A file that was copied from the peer and not changed gives both hosts one
+/// Whether `gid`, `ipv4` and `template` of peer `index` can be. A file that was copied from the peer and not changed gives both hosts one
 /// address, and neither hears the other.
 pub(super) fn check_peer(host: &HostFile, index: usize) -> Result<(), Wrong> {
     let Some(peer) = host.peers.get(index) else { return Ok(()) };
@@ -49,6 +49,9 @@ pub(super) fn check_peer(host: &HostFile, index: usize) -> Result<(), Wrong> {
     }
     if before().any(|other| other.gid == peer.gid) {
         return Err(("gid", format!("{} names another peer already", peer.gid)));
+    }
+    if let Some(other) = before().find(|other| other.template.is_some() && other.template == peer.template) {
+        return Err(("template", format!("it leads to {} already", other.name)));
     }
     let Some(ipv4) = peer.ipv4 else { return Ok(()) };
     if host.ipv4 == Some(ipv4) {
@@ -190,6 +193,24 @@ uplinks = 4
             let text = HostFile::parse("mrc.toml", &file.replacen(from, to, 1)).unwrap_err().to_string();
             assert!(text.contains(want), "{text}");
         }
+    }
+
+    #[test]
+    fn no_two_peers_are_behind_one_template() {
+        let template = "template = \"fcbb:bb00:1000:2000:1001:3001::\"\n";
+        let sids = ["fcbb:bb00:3000::", "fcbb:bb00:3100::"];
+        let mut file = FILE.replace("addrs = [\"fd00:0:0:10::2\", \"fd00:0:0:11::2\"]\n", "");
+        for (plane, sid) in sids.iter().enumerate() {
+            file = file.replace(
+                &format!("interface = \"plane{plane}\""),
+                &format!("interface = \"plane{plane}\"\nsid = \"{sid}\""),
+            );
+        }
+        let file = file.replace("uplinks", &format!("{template}uplinks"));
+        let why = HostFile::parse("mrc.toml", &file).unwrap_err().to_string();
+        assert!(why.contains("`template`: it leads to hB already"), "{why}");
+        let other = file.replacen("3001::", "3002::", 1);
+        HostFile::parse("mrc.toml", &other).unwrap();
     }
 
     #[test]
