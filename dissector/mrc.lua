@@ -627,7 +627,8 @@ local function dissect(tvb, info, root, c)
         local node = tree:add(F.ext, tvb(12, len))
         if c.write then write(node, tvb(12, len), c) else BODY[c.opcode](node, tvb(12, len), c) end
         local icrc_at = c.udp_len - 8 - 4
-        payload = math.max(0, icrc_at - 12 - len - (c.write and c.pad or 0))
+        -- Bytes behind the headers of another packet than a write are none of its payload.
+        payload = c.write and math.max(0, icrc_at - 12 - len - c.pad) or 0
         tree:add(F["payload.offset"], tvb(0, 0), tvb:offset() + 12 + len):set_generated()
         tree:add(F["payload.len"], tvb(0, 0), payload):set_generated()
         if payload > 0 and tvb:captured_len() > 12 + len then

@@ -221,9 +221,7 @@ impl Session {
     ) -> anyhow::Result<PeerHandle> {
         let _ = self.peer.set(peer.name.clone());
         let handle = self.context.add_peer(host.peer_config(peer)?)?;
-        for (port, local, remote) in host.plane_addresses(peer) {
-            self.context.set_plane_addresses(handle, port, local, remote)?;
-        }
+        self.context.set_plane_addresses(handle, host, peer)?;
         let profile = self.context.create_ev_profile(host.paths_to(peer)?)?;
         let mut attr = QpAttr::new(handle, profile);
         attr.path_mtu = path_mtu;

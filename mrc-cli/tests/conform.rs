@@ -121,6 +121,31 @@ fn our_endpoint_conforms() {
     assert!(passed >= 300 && not_applicable <= 5, "{passed} passed, {not_applicable} not applicable");
 }
 
+/// All scripts of a target whose cable was out failed, each as a rule that it breaks.
+#[test]
+fn a_link_that_carries_nothing_is_no_failure_of_the_target() {
+    if skip("a_link_that_carries_nothing_is_no_failure_of_the_target") {
+        return;
+    }
+    let _alone = alone();
+    let bench = Bench::new("l", &[]);
+    ip(&format!("-n {} link set p2 down", bench.target));
+    let report = bench.play("2", &BTreeSet::from(["paths/reverse_rotates", "sack/gap"]));
+    let verdict = |script: &str| {
+        let scripts = report["scripts"].as_array().unwrap();
+        scripts.iter().find(|found| found["script"] == format!("{script}.mrc")).unwrap()["verdict"].clone()
+    };
+    assert!(["pass", "flaky"].contains(&verdict("sack/gap")["result"].as_str().unwrap()), "one link is enough");
+    let broken = verdict("paths/reverse_rotates");
+    assert_eq!(broken["result"], "broken", "{broken}");
+    assert!(broken["reason"].as_str().unwrap().starts_with("p2 has no carrier"), "{broken}");
+    // A frame that does not fit the tester's own interface says nothing of the target either.
+    ip(&format!("-n {} link set p1 mtu 1500", bench.tester));
+    let report = bench.play("0", &BTreeSet::from(["wire/mtu_4096"]));
+    let broken = &report["scripts"][0]["verdict"];
+    assert!(broken["reason"].as_str().unwrap_or("").contains("p1: its MTU is too small for a frame of"), "{broken}");
+}
+
 #[test]
 fn a_wrong_icrc_mask_is_named() {
     // The hop limit exists in IPv6 only.

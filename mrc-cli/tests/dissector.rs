@@ -170,10 +170,14 @@ fn golden_packets_have_the_fields_that_decode_says() {
     // An entropy value that is the port of another protocol: a source port of DNS, of BOOTP.
     let mut ports = golden["write_only_ts"].clone();
     ports[54..56].copy_from_slice(&53u16.to_be_bytes());
-    frames.extend([bad, tagged, extended, ports]);
+    // Bytes behind the header of a control packet, which are no payload.
+    let mut longer = golden["transport_ack"].clone();
+    longer.splice(78..78, [7; 8]);
+    (longer[19], longer[59]) = (longer[19] + 8, longer[59] + 8);
+    frames.extend([bad, tagged, extended, ports, longer]);
     std::fs::write(folder.join("golden.pcap"), pcap(&frames)).unwrap();
     let (packets, fields) = compare(&folder, "golden.pcap");
-    assert!(packets == 18 && fields > 400, "{packets} packets, {fields} fields");
+    assert!(packets == 19 && fields > 400, "{packets} packets, {fields} fields");
     let expert = tshark(&folder, "golden.pcap", &["-q", "-z", "expert"]);
     for part in
         ["Bad ICRC", "By a switch: trimmed", "Refused: trimmed", "Verdict on the EV: skip_once", "Retransmission"]

@@ -9,6 +9,7 @@ pub type Address = std::net::IpAddr;
 
 /// Everything agreed for one script. `target` is the endpoint under test, `tester` the one that plays its peer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Facts {
     /// QP number of the target.
     pub target_qpn: u32,
@@ -95,6 +96,50 @@ impl Facts {
         }
     }
 
+    /// Whether a script can be played with these facts. Packets to a wrong address or of a wrong number draw no reply, and a
+    /// script would blame the target for its silence.
+    ///
+    /// # Errors
+    /// The first fact that cannot be, by name.
+    pub fn check(&self, knobs: &Knobs) -> Result<(), String> {
+        let planes = knobs.get("planes").max(1) as usize;
+        for (name, qpn) in [("target_qpn", self.target_qpn), ("tester_qpn", self.tester_qpn)] {
+            if !(3..=0xFF_FFFF).contains(&qpn) {
+                return Err(format!("`{name}` {qpn}: 3 to 16777215 are possible"));
+            }
+        }
+        let v4 = knobs.get("ip") == 4;
+        for (name, ip) in [("target_ip", self.target_ip), ("tester_ip", self.tester_ip)] {
+            if ip.is_ipv4() != v4 {
+                return Err(format!("`{name}` {ip}: the knob ip is {}", knobs.get("ip")));
+            }
+        }
+        for (name, macs) in [("target_mac", &self.target_mac), ("tester_mac", &self.tester_mac)] {
+            if macs.is_empty() || macs.iter().any(|[first, ..]| first & 1 == 1) {
+                return Err(format!("`{name}`: a unicast address for each port is needed"));
+            }
+        }
+        for (name, sids) in [("target_sid", &self.target_sid), ("tester_sid", &self.tester_sid)] {
+            if knobs.on("srv6") && sids.len() < planes {
+                return Err(format!("`{name}`: {} SIDs for {planes} ports under SRv6", sids.len()));
+            }
+        }
+        if self.region != REGION || self.target_va.checked_add(REGION).is_none() {
+            return Err(format!(
+                "`region` {} at `target_va` {:#x}: {REGION} bytes are needed",
+                self.region, self.target_va
+            ));
+        }
+        if let Some((ev, port)) = self.evs.iter().find(|(_, port)| !(1..=planes).contains(&usize::from(*port))) {
+            return Err(format!("`evs`: value {ev} is on port {port}; there are ports 1 to {planes}"));
+        }
+        if let Some(word) = self.lacks.iter().find(|word| !LACKS.iter().any(|(known, _)| known == *word)) {
+            let known: Vec<&str> = LACKS.iter().map(|(known, _)| *known).collect();
+            return Err(format!("`lacks` `{word}`: there are {}", known.join(", ")));
+        }
+        Ok(())
+    }
+
     /// Outer destination of the target's packet on `ev` under SRv6: the uplink named by the EV's low 12 bits, then the
     /// tester.
     pub fn outer_dst(&self, ev: u32) -> std::net::Ipv6Addr {
@@ -111,4 +156,48 @@ pub(crate) fn initial(offset: u64) -> u8 {
 /// Payload byte `n` of the tester's write packet `psn`.
 pub(crate) fn fill(psn: u32, n: usize) -> u8 {
     psn.wrapping_mul(37).wrapping_add((n as u32).wrapping_mul(11)).wrapping_add(n as u32 / 256).wrapping_add(5) as u8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn facts_that_cannot_be_are_named() {
+        let knobs = |items: &[&str]| {
+            let mut knobs = Knobs::default();
+            items.iter().for_each(|item| knobs.read(item).unwrap());
+            knobs
+        };
+        let whole = |knobs: &Knobs| {
+            let mac = vec![[2, 0, 0, 0, 0, 1]];
+            Facts { target_qpn: 17, target_mac: mac.clone(), ..Facts::offer(knobs, mac) }
+        };
+        for items in [&[][..], &["ip=4"], &["srv6", "planes=2"]] {
+            let knobs = knobs(items);
+            assert_eq!(whole(&knobs).check(&knobs), Ok(()), "{items:?}");
+        }
+        let srv6 = knobs(&["srv6", "planes=2"]);
+        let wrong = |spoil: &dyn Fn(&mut Facts)| {
+            let mut facts = whole(&srv6);
+            spoil(&mut facts);
+            facts.check(&srv6).unwrap_err()
+        };
+        for (says, spoil) in [
+            ("`target_qpn` 2:", &(|f: &mut Facts| f.target_qpn = 2) as &dyn Fn(&mut Facts)),
+            ("`tester_qpn` 16777216:", &|f| f.tester_qpn = 1 << 24),
+            ("`target_ip` 192.0.2.1: the knob ip is 6", &|f| f.target_ip = [192, 0, 2, 1].into()),
+            ("`target_mac`: a unicast address", &|f| f.target_mac.clear()),
+            ("`tester_mac`: a unicast address", &|f| f.tester_mac = vec![[0xFF; 6]]),
+            ("`target_sid`: 1 SIDs for 2 ports", &|f| f.target_sid.truncate(1)),
+            ("`tester_sid`: 0 SIDs for 2 ports", &|f| f.tester_sid.clear()),
+            ("`region` 0 at", &|f| f.region = 0),
+            ("at `target_va` 0xffffffffffffffff:", &|f| f.target_va = u64::MAX),
+            ("`evs`: value 5 is on port 3; there are ports 1 to 2", &|f| f.evs = vec![(4, 1), (5, 3)]),
+            ("`lacks` `vlans`: there are vlan,", &|f| f.lacks = vec!["vlans".into()]),
+        ] {
+            let why = wrong(spoil);
+            assert!(why.contains(says), "{why}");
+        }
+    }
 }

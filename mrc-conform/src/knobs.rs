@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use Values::{OneOf, Range, Words};
+
 use crate::register::nearest;
 
 /// A knob of the target.
@@ -16,107 +18,159 @@ pub struct Knob {
     pub doc: &'static str,
     /// The open question of the protocol that it settles (`spec/decisions.toml`); empty where it is plain configuration.
     pub question: &'static str,
+    /// What it can be set to; JSON has this as text.
+    pub values: Values,
 }
 
-const fn k(name: &'static str, default: i64, doc: &'static str) -> Knob {
-    Knob { name, default, doc, question: "" }
+const fn k(name: &'static str, default: i64, values: Values, doc: &'static str) -> Knob {
+    Knob { name, default, doc, question: "", values }
 }
 
-const fn q(question: &'static str, name: &'static str, default: i64, doc: &'static str) -> Knob {
-    Knob { name, default, doc, question }
+const fn q(question: &'static str, name: &'static str, default: i64, values: Values, doc: &'static str) -> Knob {
+    Knob { name, default, doc, question, values }
 }
 
 /// Every knob.
 pub const KNOBS: &[Knob] = &[
-    k("mtu", 1_024, "path MTU, payload bytes"),
-    k("psn", 0, "first PSN of the tester's writes"),
-    k("sq_psn", 0, "first PSN of the target's writes"),
-    k("state", 3, "state of the target's QP: reset, init, rtr, rts, error"),
-    k("mpr", 8, "window of the target's responder, units of 128 PSNs"),
-    k("mpr_tx", 8, "window of the target's requester, units of 128 PSNs"),
-    k("dynamic_mpr", 0, "Dynamic MPR agreed"),
-    k("max_wimm", 32, "writes with immediate the target may have in flight"),
-    k("max_wimm_dest", 32, "writes with immediate the target accepts in flight"),
-    k("timeout", 14, "T0 = 1.024 us * 2^timeout; 0 = no timer"),
-    k("linear", 7, "retries at T0"),
-    k("exp", 3, "retries at doubling intervals; 25 = unlimited"),
-    q("OQ-13", "exp_from_t0", 0, "the first of these intervals is T0, not twice as long"),
-    k("trimming", 0, "trimming agreed for the target's writes"),
-    k("trim_nack", 1, "the target answers trimmed packets with a NACK"),
-    q("OQ-26", "trim_keeps_tseth", 0, "trimmed packets that end before TSETH are dropped"),
-    q("OQ-21", "svc_time", 0, "the target adds its service time to reflected timestamps"),
-    q("OQ-22", "tsr_us", 0, "a private timestamp (tsr = 1) counts microseconds, where service time is added"),
-    k("timestamps", 1, "the target's writes carry TSETH"),
-    q("OQ-34", "bitmap_reach", 63, "a bitmap of the newest PSNs begins so far below the highest one"),
-    q("OQ-40", "right_edge_retreats", 0, "a smaller window refuses packets that the wider one allowed"),
-    q("OQ-32", "sack_threshold", 16_384, "received bytes that trigger a SACK"),
-    k("ev_probe_rate", 0, "EV probes per second that look for return paths"),
-    k("port_update_on_rts", 0, "tell the ports that are up when a QP enters RTS"),
-    q("OQ-61", "port_unmask_after", 16_777_216, "a packet from a port masked this long ago unmasks it, ns; 0 = never"),
-    q("OQ-61", "probe_masked_ports", 1, "probe ports that the peer has masked when no other is left"),
-    q("OQ-30", "port_mask_zero_based", 0, "bit N of a port status mask stands for port N + 1"),
-    q("OQ-04", "oor_silent", 0, "no NACK for packets above the window"),
-    q("OQ-47", "answers_on_silent_planes", 0, "control packets also on planes whose EV probes nobody answers"),
-    q("OQ-11", "complete_on_sack", 0, "a SACK completes requests"),
-    q("OQ-50", "stale_nak_fatal", 0, "a Transport NAK ends the QP also below the last Transport ACK"),
-    q("OQ-12", "retry_strict", 0, "every retried packet counts against the budget"),
-    q("OQ-09", "msn_start", 0, "first MSN"),
-    q("OQ-09", "rqmsn_start", 0, "first RQMSN"),
-    q("OQ-36", "reject_zero_len", 0, "zero-length messages are refused when posted"),
-    q("OQ-28", "ctl_ect", 0, "control packets are ECN-capable"),
-    q("OQ-43", "always_skip_after", 0, "CE marks in a row on one EV that become ALWAYS_SKIP; 0 = never"),
-    q("OQ-10", "wimm_nak_syndrome", 0x61, "NAK of a write with immediate beyond the limit"),
-    q("OQ-38", "no_receive", 0, "an immediate without receive request: hold the ACK, or nak"),
-    q("OQ-38", "tail_retry_lenient", 0, "an answered tail repeat does not count as retry"),
-    k("planes", 1, "ports of the target"),
-    k("evs", 8, "entries of the EV profile, over all planes"),
-    k("ip", 6, "inner IP version"),
-    k("srv6", 0, "an outer IPv6 header carries the path"),
-    k("base_rtt", 50_000, "unloaded round trip, ns"),
-    k("target_delay", 50_000, "queueing delay aimed at, ns"),
-    k("window", 262_144, "fixed congestion window, bytes"),
+    k("mtu", 1_024, OneOf(&[256, 512, 1024, 2048, 4096]), "path MTU, payload bytes"),
+    k("psn", 0, Range(0, 0xFF_FFFF), "first PSN of the tester's writes"),
+    k("sq_psn", 0, Range(0, 0xFF_FFFF), "first PSN of the target's writes"),
+    k("state", 3, Words(&["reset", "init", "rtr", "rts", "error"], 4), "state of the target's QP"),
+    k("mpr", 8, Range(1, 255), "window of the target's responder, units of 128 PSNs"),
+    k("mpr_tx", 8, Range(1, 255), "window of the target's requester, units of 128 PSNs"),
+    k("dynamic_mpr", 0, SWITCH, "Dynamic MPR agreed"),
+    k("max_wimm", 32, Range(0, 0xFFFF), "writes with immediate the target may have in flight"),
+    k("max_wimm_dest", 32, Range(0, 0xFFFF), "writes with immediate the target accepts in flight"),
+    k("timeout", 14, Range(0, 24), "T0 = 1.024 us * 2^timeout; 0 = no timer"),
+    k("linear", 7, Range(0, 7), "retries at T0"),
+    k("exp", 3, Range(0, 25), "retries at doubling intervals; 25 = unlimited"),
+    q("OQ-13", "exp_from_t0", 0, SWITCH, "the first of these intervals is T0, not twice as long"),
+    k("trimming", 0, SWITCH, "trimming agreed for the target's writes"),
+    k("trim_nack", 1, SWITCH, "the target answers trimmed packets with a NACK"),
+    q("OQ-26", "trim_keeps_tseth", 0, SWITCH, "trimmed packets that end before TSETH are dropped"),
+    q("OQ-21", "svc_time", 0, SWITCH, "the target adds its service time to reflected timestamps"),
+    q("OQ-22", "tsr_us", 0, SWITCH, "a private timestamp (tsr = 1) counts microseconds, where service time is added"),
+    k("timestamps", 1, SWITCH, "the target's writes carry TSETH"),
+    q("OQ-34", "bitmap_reach", 63, Range(0, 0xFF), "a bitmap of the newest PSNs begins so far below the highest one"),
+    q("OQ-40", "right_edge_retreats", 0, SWITCH, "a smaller window refuses packets that the wider one allowed"),
+    q("OQ-32", "sack_threshold", 16_384, ANY, "received bytes that trigger a SACK"),
+    k("ev_probe_rate", 0, ANY, "EV probes per second that look for return paths"),
+    k("port_update_on_rts", 0, SWITCH, "tell the ports that are up when a QP enters RTS"),
+    q(
+        "OQ-61",
+        "port_unmask_after",
+        16_777_216,
+        ANY,
+        "a packet from a port masked this long ago unmasks it, ns; 0 = never",
+    ),
+    q("OQ-61", "probe_masked_ports", 1, SWITCH, "probe ports that the peer has masked when no other is left"),
+    q("OQ-30", "port_mask_zero_based", 0, SWITCH, "bit N of a port status mask stands for port N + 1"),
+    q("OQ-04", "oor_silent", 0, SWITCH, "no NACK for packets above the window"),
+    q("OQ-47", "answers_on_silent_planes", 0, SWITCH, "control packets also on planes whose EV probes nobody answers"),
+    q("OQ-11", "complete_on_sack", 0, SWITCH, "a SACK completes requests"),
+    q("OQ-50", "stale_nak_fatal", 0, SWITCH, "a Transport NAK ends the QP also below the last Transport ACK"),
+    q("OQ-12", "retry_strict", 0, SWITCH, "every retried packet counts against the budget"),
+    q("OQ-09", "msn_start", 0, Range(0, 0xFFFF), "first MSN"),
+    q("OQ-09", "rqmsn_start", 0, Range(0, 0xFFFF), "first RQMSN"),
+    q("OQ-36", "reject_zero_len", 0, SWITCH, "zero-length messages are refused when posted"),
+    q("OQ-28", "ctl_ect", 0, SWITCH, "control packets are ECN-capable"),
+    q(
+        "OQ-43",
+        "always_skip_after",
+        0,
+        Range(0, 0xFF),
+        "CE marks in a row on one EV that become ALWAYS_SKIP; 0 = never",
+    ),
+    q("OQ-10", "wimm_nak_syndrome", 0x61, Range(0, 0xFF), "NAK of a write with immediate beyond the limit"),
+    q(
+        "OQ-38",
+        "no_receive",
+        0,
+        Words(&["hold", "nak"], 1),
+        "an immediate without receive request: hold the ACK, or nak",
+    ),
+    q("OQ-38", "tail_retry_lenient", 0, SWITCH, "an answered tail repeat does not count as retry"),
+    k("planes", 1, Range(1, 8), "ports of the target"),
+    k("evs", 8, Range(1, 192), "entries of the EV profile, over all planes"),
+    k("ip", 6, OneOf(&[4, 6]), "inner IP version"),
+    k("srv6", 0, SWITCH, "an outer IPv6 header carries the path"),
+    k("base_rtt", 50_000, ANY, "unloaded round trip, ns"),
+    k("target_delay", 50_000, ANY, "queueing delay aimed at, ns"),
+    k("window", 262_144, ANY, "fixed congestion window, bytes"),
     q(
         "OQ-31",
         "send_below_window",
         0,
+        SWITCH,
         "a packet may leave while less than the window is in flight, though it does not fit",
     ),
-    q("OQ-14", "reorder_min", 3, "fewest packets that must overtake a lost one"),
-    q("OQ-14", "reorder_factor", 384, "part of the window, in 1/256, that must overtake a lost one"),
-    k("probe_limit", 10_000, "shortest time between two probes, ns"),
-    k("keepalive", 0, "probe a silent peer this often, ns"),
-    q("OQ-18", "skip_time", 0, "an EV stays in SKIP this long, ns; 0 = until the rotation passed"),
-    q("OQ-18", "skip_extends", 0, "a mark lengthens a timed skip that is in force"),
-    q("OQ-15", "loss_ev_action", 0, "an inferred loss makes an EV: 0 by trimming, 1 bad, 2 skip, 3 nothing"),
-    q("OQ-17", "resurrect_probes", 1, "good probe answers that revive an EV"),
-    q("OQ-17", "probe_interval", 1_000_000, "distance of two probes of a bad EV, ns"),
-    q("OQ-16", "marked_probe_good", 0, "a marked answer to that probe makes the EV good, not skipped"),
+    q("OQ-14", "reorder_min", 3, Range(0, 0xFFFF), "fewest packets that must overtake a lost one"),
+    q("OQ-14", "reorder_factor", 384, Range(0, 0xFFFF), "part of the window, in 1/256, that must overtake a lost one"),
+    k("probe_limit", 10_000, ANY, "shortest time between two probes, ns"),
+    k("keepalive", 0, ANY, "probe a silent peer this often, ns"),
+    q("OQ-18", "skip_time", 0, ANY, "an EV stays in SKIP this long, ns; 0 = until the rotation passed"),
+    q("OQ-18", "skip_extends", 0, SWITCH, "a mark lengthens a timed skip that is in force"),
+    q(
+        "OQ-15",
+        "loss_ev_action",
+        0,
+        Range(0, 3),
+        "an inferred loss makes an EV: 0 by trimming, 1 bad, 2 skip, 3 nothing",
+    ),
+    q("OQ-17", "resurrect_probes", 1, Range(0, 0xFF), "good probe answers that revive an EV"),
+    q("OQ-17", "probe_interval", 1_000_000, ANY, "distance of two probes of a bad EV, ns"),
+    q("OQ-16", "marked_probe_good", 0, SWITCH, "a marked answer to that probe makes the EV good, not skipped"),
     q(
         "OQ-70",
         "reuse_nacked_ev",
         0,
+        SWITCH,
         "a retransmission takes the EV that its NACK named where no other good one is free",
     ),
-    k("ev_min_active", 1, "EVs that stay in rotation whatever happens"),
-    q("OQ-19", "last_resort", 1, "a bad EV when there is no other: 0 never, 1 one packet per base RTT, 2 at any pace"),
-    q("OQ-44", "pkey", 0xFFFF, "partition key"),
-    q("OQ-01", "udp_port", 4_791, "UDP destination port sent"),
-    q("OQ-01", "udp_accept", 0, "the one UDP destination port that the target takes; 0 = both 4791 and 4971"),
-    q("OQ-02", "ev_high_half_in_sport", 0, "the high half of the EV is the UDP source port"),
-    q("OQ-23", "ev_in_outer_label", 0, "under SRv6 the outer flow label alone carries the high half of the EV"),
-    q("OQ-06", "eeth_op_bit", 2, "lower bit of the operation in byte 1 of an endpoint response"),
-    q("OQ-05", "bth_se_bit", 7, "bit of byte 1 of BTH that asks for a solicited event"),
-    q("OQ-08", "neth_cc_type", 2, "cc_type of NACKs"),
-    q("OQ-07", "pdcid_order", 0, "spdcid of a SACK or NACK names the packet's sender, or the requester"),
-    q("OQ-27", "dscp_no_trim", 0, "code point of data while trimming is not agreed"),
-    q("OQ-27", "dscp_trimmable", 4, "code point of data while trimming is agreed"),
-    q("OQ-27", "dscp_retx", 8, "code point of retransmissions while trimming is agreed"),
-    q("OQ-27", "dscp_trimmed", 12, "code point of a packet that a switch has cut"),
-    q("OQ-27", "dscp_trimmed_lasthop", 16, "code point of a packet that the last switch has cut"),
-    q("OQ-27", "dscp_control", 46, "code point of acknowledgements and endpoint operations"),
-    q("OQ-33", "size_overhead", 40, "what the size of a packet adds to its UDP length where bytes are counted"),
-    q("OQ-45", "ack_msn_zero", 0, "Transport ACKs carry message number 0, not the count of completed messages"),
-    k("access", 1, "the target's memory may be written remotely"),
+    k("ev_min_active", 1, Range(0, 0xFFFF), "EVs that stay in rotation whatever happens"),
+    q(
+        "OQ-19",
+        "last_resort",
+        1,
+        Words(&["off", "on"], 2),
+        "a bad EV when there is no other: 0 never, 1 one packet per base RTT, 2 at any pace",
+    ),
+    q("OQ-44", "pkey", 0xFFFF, Range(0, 0xFFFF), "partition key"),
+    q("OQ-01", "udp_port", 4_791, Range(0, 0xFFFF), "UDP destination port sent"),
+    q(
+        "OQ-01",
+        "udp_accept",
+        0,
+        Range(0, 0xFFFF),
+        "the one UDP destination port that the target takes; 0 = both 4791 and 4971",
+    ),
+    q("OQ-02", "ev_high_half_in_sport", 0, SWITCH, "the high half of the EV is the UDP source port"),
+    q("OQ-23", "ev_in_outer_label", 0, SWITCH, "under SRv6 the outer flow label alone carries the high half of the EV"),
+    q("OQ-06", "eeth_op_bit", 2, OneOf(&[2, 4]), "lower bit of the operation in byte 1 of an endpoint response"),
+    q("OQ-05", "bth_se_bit", 7, OneOf(&[6, 7]), "bit of byte 1 of BTH that asks for a solicited event"),
+    q("OQ-08", "neth_cc_type", 2, Range(0, 15), "cc_type of NACKs"),
+    q(
+        "OQ-07",
+        "pdcid_order",
+        0,
+        Words(&["sender", "requester"], 1),
+        "spdcid of a SACK or NACK names the packet's sender, or the requester",
+    ),
+    q("OQ-27", "dscp_no_trim", 0, Range(0, 63), "code point of data while trimming is not agreed"),
+    q("OQ-27", "dscp_trimmable", 4, Range(0, 63), "code point of data while trimming is agreed"),
+    q("OQ-27", "dscp_retx", 8, Range(0, 63), "code point of retransmissions while trimming is agreed"),
+    q("OQ-27", "dscp_trimmed", 12, Range(0, 63), "code point of a packet that a switch has cut"),
+    q("OQ-27", "dscp_trimmed_lasthop", 16, Range(0, 63), "code point of a packet that the last switch has cut"),
+    q("OQ-27", "dscp_control", 46, Range(0, 63), "code point of acknowledgements and endpoint operations"),
+    q(
+        "OQ-33",
+        "size_overhead",
+        40,
+        Range(0, 0xFFFF),
+        "what the size of a packet adds to its UDP length where bytes are counted",
+    ),
+    q("OQ-45", "ack_msn_zero", 0, SWITCH, "Transport ACKs carry message number 0, not the count of completed messages"),
+    k("access", 1, SWITCH, "the target's memory may be written remotely"),
 ];
 
 /// Fields whose value an open question decides, and the knob that switches it.
@@ -244,7 +298,8 @@ impl Knobs {
 }
 
 /// What a knob can be set to.
-enum Values {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Values {
     /// Words for the numbers from 0 on, and the largest number.
     Words(&'static [&'static str], i64),
     /// Numbers, these included.
@@ -253,99 +308,50 @@ enum Values {
     OneOf(&'static [i64]),
 }
 
-const SWITCH: Values = Values::Words(&["off", "on"], 1);
+const SWITCH: Values = Words(&["off", "on"], 1);
 
-/// Numbers that are not 0 to 2^32 - 1, and what is no number.
-const VALUES: &[(&str, Values)] = &[
-    ("state", Values::Words(&["reset", "init", "rtr", "rts", "error"], 4)),
-    ("no_receive", Values::Words(&["hold", "nak"], 1)),
-    ("pdcid_order", Values::Words(&["sender", "requester"], 1)),
-    ("last_resort", Values::Words(&["off", "on"], 2)),
-    ("mtu", Values::OneOf(&[256, 512, 1024, 2048, 4096])),
-    ("ip", Values::OneOf(&[4, 6])),
-    ("bth_se_bit", Values::OneOf(&[6, 7])),
-    ("eeth_op_bit", Values::OneOf(&[2, 4])),
-    ("planes", Values::Range(1, 8)),
-    ("evs", Values::Range(1, 192)),
-    ("psn", Values::Range(0, 0xFF_FFFF)),
-    ("sq_psn", Values::Range(0, 0xFF_FFFF)),
-    ("mpr", Values::Range(1, 255)),
-    ("mpr_tx", Values::Range(1, 255)),
-    ("max_wimm", Values::Range(0, 0xFFFF)),
-    ("max_wimm_dest", Values::Range(0, 0xFFFF)),
-    ("timeout", Values::Range(0, 24)),
-    ("linear", Values::Range(0, 7)),
-    ("exp", Values::Range(0, 25)),
-    ("msn_start", Values::Range(0, 0xFFFF)),
-    ("rqmsn_start", Values::Range(0, 0xFFFF)),
-    ("always_skip_after", Values::Range(0, 0xFF)),
-    ("wimm_nak_syndrome", Values::Range(0, 0xFF)),
-    ("reorder_min", Values::Range(0, 0xFFFF)),
-    ("reorder_factor", Values::Range(0, 0xFFFF)),
-    ("loss_ev_action", Values::Range(0, 3)),
-    ("resurrect_probes", Values::Range(0, 0xFF)),
-    ("ev_min_active", Values::Range(0, 0xFFFF)),
-    ("pkey", Values::Range(0, 0xFFFF)),
-    ("udp_port", Values::Range(0, 0xFFFF)),
-    ("udp_accept", Values::Range(0, 0xFFFF)),
-    ("neth_cc_type", Values::Range(0, 15)),
-    ("dscp_no_trim", Values::Range(0, 63)),
-    ("dscp_trimmable", Values::Range(0, 63)),
-    ("dscp_retx", Values::Range(0, 63)),
-    ("dscp_trimmed", Values::Range(0, 63)),
-    ("dscp_trimmed_lasthop", Values::Range(0, 63)),
-    ("dscp_control", Values::Range(0, 63)),
-    ("size_overhead", Values::Range(0, 0xFFFF)),
-    ("bitmap_reach", Values::Range(0, 0xFF)),
-    ("base_rtt", ANY),
-    ("target_delay", ANY),
-    ("window", ANY),
-    ("sack_threshold", ANY),
-    ("ev_probe_rate", ANY),
-    ("port_unmask_after", ANY),
-    ("probe_limit", ANY),
-    ("keepalive", ANY),
-    ("skip_time", ANY),
-    ("probe_interval", ANY),
-];
-
-const ANY: Values = Values::Range(0, u32::MAX as i64);
+const ANY: Values = Range(0, u32::MAX as i64);
 
 impl Values {
     /// Those of a knob.
-    fn of(name: &str) -> Result<&'static Self, String> {
-        if !KNOBS.iter().any(|knob| knob.name == name) {
+    fn of(name: &str) -> Result<Self, String> {
+        KNOBS.iter().find(|knob| knob.name == name).map(|knob| knob.values).ok_or_else(|| {
             let hint = nearest(name, KNOBS.iter().map(|knob| knob.name));
             let hint = hint.map_or(String::new(), |near| format!("did you mean `{near}`? "));
-            return Err(format!("no knob `{name}`; {hint}`mrc conform --list-knobs` shows them"));
-        }
-        Ok(VALUES.iter().find(|(known, _)| *known == name).map_or(&SWITCH, |(_, values)| values))
+            format!("no knob `{name}`; {hint}`mrc conform --list-knobs` shows them")
+        })
     }
 
     fn contains(&self, value: i64) -> bool {
         match self {
-            Self::Words(_, most) => (0..=*most).contains(&value),
-            Self::Range(least, most) => (*least..=*most).contains(&value),
-            Self::OneOf(all) => all.contains(&value),
+            Words(_, most) => (0..=*most).contains(&value),
+            Range(least, most) => (*least..=*most).contains(&value),
+            OneOf(all) => all.contains(&value),
         }
     }
 
     /// A value as scripts write it: a number or one of the knob's words.
     fn read(&self, text: &str) -> Option<i64> {
-        let words = if let Self::Words(words, _) = self { *words } else { &[] };
+        let words = if let Words(words, _) = self { *words } else { &[] };
         let word = (0..).zip(words).find(|(_, word)| **word == text).map(|(value, _)| value);
         let number = || crate::number::number(text).and_then(|n| i64::try_from(n).ok());
         word.or_else(number).filter(|value| self.contains(*value))
     }
 }
 
+impl serde::Serialize for Values {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
 impl std::fmt::Display for Values {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Words(words, most) if words.len() as i64 > *most => write!(f, "{}", words.join(", ")),
-            Self::Words(words, most) => write!(f, "{} or {most}", words.join(", ")),
-            Self::Range(least, most) => write!(f, "a number from {least} to {most}"),
-            Self::OneOf(all) => {
+            Words(words, most) if words.len() as i64 > *most => write!(f, "{}", words.join(", ")),
+            Words(words, most) => write!(f, "{} or {most}", words.join(", ")),
+            Range(least, most) => write!(f, "a number from {least} to {most}"),
+            OneOf(all) => {
                 let all: Vec<String> = all.iter().map(i64::to_string).collect();
                 write!(f, "{}", all.join(", "))
             }
@@ -361,7 +367,7 @@ mod tests {
     #[test]
     fn only_a_switch_is_on_without_a_value() {
         for knob in KNOBS {
-            let switch = matches!(Values::of(knob.name).unwrap(), Values::Words(["off", "on"], _));
+            let switch = matches!(knob.values, Words(["off", "on"], _));
             let bare = Knobs::default().read(knob.name);
             assert_eq!(bare.is_ok(), switch, "{}: {bare:?}", knob.name);
             if !switch {
@@ -372,8 +378,9 @@ mod tests {
             assert_eq!(Knobs::default().read(&default), Ok(()), "its own default");
             assert!(switch == (knob.default <= 1 && Knobs::default().read(&format!("{}=off", knob.name)).is_ok()));
         }
-        for (name, _) in VALUES {
-            assert!(KNOBS.iter().any(|knob| knob.name == *name), "{name}");
+        for (at, knob) in KNOBS.iter().enumerate() {
+            assert!(knob.values.contains(knob.default), "{}", knob.name);
+            assert!(!KNOBS[..at].iter().any(|other| other.name == knob.name), "{} is there twice", knob.name);
         }
         let error = Knobs::default().read("mtu").unwrap_err();
         assert_eq!(error, "`mtu` needs a value: mtu takes 256, 512, 1024, 2048, 4096, e.g. mtu=1024");

@@ -38,7 +38,7 @@ pub use bits::{Field, Layout};
 pub use facts::{Address, Facts, LACKS};
 pub use fault::Fault;
 pub use icrc::icrc;
-pub use knobs::{KNOBS, Knob, Knobs, knobs_of};
+pub use knobs::{KNOBS, Knob, Knobs, Values, knobs_of};
 pub use packet::{Difference, Layer, Packet, hex, show};
 pub use register::{Certainty, Decision, Requirement, Weight, nearest};
 pub use run::{Failure, Outcome, Trace, TraceAction, TraceEntry, Verdict, run, run_traced, stretch};

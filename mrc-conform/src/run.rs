@@ -233,6 +233,9 @@ pub fn run(script: &Script, facts: &Facts, target: &mut dyn Target) -> Outcome {
 
 /// As [`run`], and keeps every frame.
 pub fn run_traced(script: &Script, facts: &Facts, target: &mut dyn Target, trace: &mut Trace) -> Outcome {
+    if let Err(why) = facts.check(&script.knobs) {
+        return Outcome::of(script, Verdict::Broken { reason: format!("the facts of the target: {why}") }, Vec::new());
+    }
     let story = Story::new(facts, &script.knobs);
     let mut player = Player {
         script,

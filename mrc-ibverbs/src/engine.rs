@@ -189,11 +189,8 @@ impl Engine {
             paths = Some(self.device.create_ev_profile(entries).map_err(|error| failed("paths", &error))?);
         }
         let handle = self.device.add_peer(config).map_err(|error| failed("peer", &error))?;
-        for (port, local, remote) in self.host.plane_addresses(&peer) {
-            self.device
-                .set_plane_addresses(handle, port, local, remote)
-                .map_err(|error| failed("addresses of the peer", &error))?;
-        }
+        let addressed = self.host.set_plane_addresses(&self.device, handle, &peer);
+        addressed.map_err(|error| failed("addresses of the peer", &error))?;
         peers.push(Known { gid: peer.gid, routed, handle, paths });
         Ok((handle, paths))
     }

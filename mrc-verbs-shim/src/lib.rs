@@ -39,7 +39,9 @@ use mrc_core::{
     CcProfileHandle, EvProfileHandle, MrHandle, Pd as PdNumber, PeerConfig, PeerHandle, QpHandle, QpInfo, QpccInfo,
     RtrAttr, RtsAttr, SendWr,
 };
-use mrc_wire::{Ip, PortNum, Psn, Qpn, Rkey};
+use mrc_wire::{Psn, Qpn, Rkey};
+
+use crate::host::{HostFile, HostPeer};
 
 pub use mrc_afxdp::MemRegion;
 pub use mrc_core::{Access, Completion, Operation, QpState, Status};
@@ -95,19 +97,13 @@ impl Context {
         self.device.add_peer(peer)
     }
 
-    /// Gives packets to and from a peer on one port inner addresses of their own, before a queue pair uses the peer: where each
-    /// plane is a network of its own.
+    /// Gives packets to and from a peer of the host file inner addresses of their own, before a queue pair uses the peer: where
+    /// each plane is a network of its own ([`HostFile::set_plane_addresses`]).
     ///
     /// # Errors
     /// The handle is stale or used, or the addresses cannot be.
-    pub fn set_plane_addresses(
-        &self,
-        peer: PeerHandle,
-        port: PortNum,
-        local: Ip,
-        remote: Ip,
-    ) -> Result<(), DeviceError> {
-        self.device.set_plane_addresses(peer, port, local, remote)
+    pub fn set_plane_addresses(&self, handle: PeerHandle, host: &HostFile, peer: &HostPeer) -> Result<(), DeviceError> {
+        host.set_plane_addresses(&self.device, handle, peer)
     }
 
     /// Creates an EV profile.

@@ -130,7 +130,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     if args.list_knobs {
         for knob in KNOBS {
-            outln!("{:<24} {:>8}  {:<5}  {}", knob.name, knob.default, knob.question, knob.doc);
+            outln!("{:<24} {:>8}  {:<5}  {} ({})", knob.name, knob.default, knob.question, knob.doc, knob.values);
         }
         for (name, meaning) in LACKS {
             outln!("lacks {name:<18}                  {meaning}");
@@ -329,22 +329,53 @@ fn door(args: &Args) -> anyhow::Result<Door> {
     let Some(peer) = &args.peer else {
         return Err(usage(anyhow!("name the target: --peer ADDRESS, or --setup FILE")));
     };
-    let bare: Option<std::net::IpAddr> = peer.parse().ok();
-    let address = bare.map_or_else(|| peer.clone(), |ip| std::net::SocketAddr::new(ip, PORT).to_string());
+    let (host, port) = control_address(peer).map_err(usage)?;
     // The target may still be starting.
     let give_up = Instant::now() + Duration::from_secs(5);
     loop {
-        match TcpStream::connect(&address) {
+        match TcpStream::connect((host, port)) {
             Ok(stream) => return Ok(Door::Control(Lines::new(stream)?)),
-            Err(why) if Instant::now() > give_up => return Err(why).with_context(|| format!("connect to {address}")),
+            Err(why) if Instant::now() > give_up => {
+                return Err(why).with_context(|| format!("connect to {host}, port {port}"));
+            }
             Err(_) => std::thread::sleep(Duration::from_millis(100)),
         }
+    }
+}
+
+/// Host and port of a control connection: `192.0.2.2`, `name:4970`, `::1`, `fe80::2%eth1`, `[fe80::2%eth1]:4970`.
+fn control_address(peer: &str) -> anyhow::Result<(&str, u16)> {
+    let bare = |host| str::strip_prefix(host, "[").and_then(|host| host.strip_suffix(']'));
+    match peer.rsplit_once(':') {
+        // More colons are those of an IPv6 address.
+        Some((host, port)) if !host.contains(':') || bare(host).is_some() => {
+            let port = port.parse().map_err(|_| anyhow!("--peer {peer}: `{port}` is no TCP port"))?;
+            Ok((bare(host).unwrap_or(host), port))
+        }
+        _ => Ok((bare(peer).unwrap_or(peer), PORT)),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn addresses_of_the_control_connection() {
+        for (peer, expected) in [
+            ("192.0.2.2", ("192.0.2.2", PORT)),
+            ("nic:80", ("nic", 80)),
+            ("::1", ("::1", PORT)),
+            ("[::1]", ("::1", PORT)),
+            ("[::1]:80", ("::1", 80)),
+            // A link-local address is what two ports back to back have.
+            ("fe80::2%eth1", ("fe80::2%eth1", PORT)),
+            ("[fe80::2%eth1]:80", ("fe80::2%eth1", 80)),
+        ] {
+            assert_eq!(control_address(peer).unwrap(), expected, "{peer}");
+        }
+        assert!(control_address("nic:door").unwrap_err().to_string().contains("`door` is no TCP port"));
+    }
 
     #[test]
     fn dates() {

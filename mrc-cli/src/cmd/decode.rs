@@ -16,6 +16,7 @@ use mrc_wire::{Frame, Ip, Reject, WireConfig, icrc, parse_frame};
 use capture::Captured;
 
 mod capture;
+mod pcapng;
 
 /// Arguments of `mrc decode`.
 #[derive(clap::Args)]
@@ -31,9 +32,10 @@ Examples:
 
 A recording of a device (`mrc control record`) has events between its packets: lines that begin with --.
 Captures of Ethernet, of all interfaces (Linux cooked) and of raw IP are understood. Packets of other protocols and
-broken ones are counted by the first check they fail: l3_bad (no IP header), l3_dst (a wrong chain behind the outer
-IPv6 header), l3_len (longer than the frame), udp_bad (not UDP, another port, a wrong length), short (bytes are
-missing), opcode, tver.
+broken ones are counted by the first check they fail: link_type (an interface of another kind), l3_bad (no IP header),
+l3_dst (a wrong chain behind the outer IPv6 header), l3_len (longer than the frame), udp_bad (not UDP, another port, a
+wrong length), short (bytes are missing), snapped (the capture cut it within its headers: tcpdump -s 256 keeps them),
+opcode, tver.
 
 Exit codes: 0 at least one MRC packet was decoded, 1 none was or the input is broken, 2 usage.")]
 pub struct Args {
@@ -77,13 +79,13 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         if !args.json {
             packet.comments.iter().for_each(|comment| outln!("{}-- {comment}", time(packet)));
         }
-        match parse(&packet.bytes, packet.wire_len.max(packet.bytes.len()), &cfg) {
+        match judge(packet, &cfg) {
             Ok(frame) => {
                 decoded += 1;
                 print(&args, number, packet, &frame);
             }
             Err(why) => {
-                refused.entry(why.name()).or_insert((0, number)).0 += 1;
+                refused.entry(why.0).or_insert((0, number)).0 += 1;
                 if args.verbose {
                     print_refused(&args, number, packet, why);
                 }
@@ -104,6 +106,17 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::FAILURE);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The MRC packet that this is; name and meaning of what is wrong if it is none.
+fn judge(packet: &Captured, cfg: &WireConfig) -> Result<Frame, (&'static str, &'static str)> {
+    if packet.foreign {
+        return Err(FOREIGN);
+    }
+    parse(&packet.bytes, packet.wire_len.max(packet.bytes.len()), cfg).map_err(|why| match why {
+        Reject::Short if packet.bytes.len() < packet.wire_len => SNAPPED,
+        why => (why.name(), meaning(why)),
+    })
 }
 
 /// As [`parse_frame`], also for what is seen on its way: a path extension of which the last segment is still to come, which
@@ -257,17 +270,28 @@ fn meaning(why: Reject) -> &'static str {
     }
 }
 
-fn print_refused(args: &Args, number: u64, packet: &Captured, why: Reject) {
+/// A packet of an interface of which the link header is not known.
+const FOREIGN: (&str, &str) = ("link_type", "its interface is neither Ethernet, Linux cooked nor raw IP");
+
+/// A packet that the capture cut within its headers: it may have been a good one.
+const SNAPPED: (&str, &str) =
+    ("snapped", "the capture ends within its headers: keep more of each packet (tcpdump -s 256)");
+
+fn print_refused(args: &Args, number: u64, packet: &Captured, (why, meaning): (&str, &str)) {
     if args.json {
         let mut fields = object(number, packet);
-        fields.insert("not_mrc".into(), why.name().into());
-        insert_headers(&mut fields, packet);
+        fields.insert("not_mrc".into(), why.into());
+        if !packet.foreign {
+            insert_headers(&mut fields, packet);
+        }
         outln!("{}", serde_json::Value::Object(fields));
     } else {
         let (len, kept) = (packet.wire_len, packet.bytes.len());
         let cut = if kept < len { format!(" ({kept} captured)") } else { String::new() };
-        outln!("{}packet {number}, {len} bytes{cut}, not MRC: {}: {}", time(packet), why.name(), meaning(why));
-        print_headers(packet);
+        outln!("{}packet {number}, {len} bytes{cut}, not MRC: {why}: {meaning}", time(packet));
+        if !packet.foreign {
+            print_headers(packet);
+        }
     }
 }
 
@@ -298,7 +322,7 @@ fn read(input: &Path, mut each: impl FnMut(&Captured) -> ControlFlow<()>) -> any
         return Err(usage(anyhow!("there is no file {name}")));
     }
     let bytes = hex(&name).map_err(usage)?;
-    let _ = each(&Captured { at: None, wire_len: bytes.len(), bytes, comments: Vec::new() });
+    let _ = each(&Captured { at: None, wire_len: bytes.len(), bytes, comments: Vec::new(), foreign: false });
     Ok(())
 }
 
@@ -326,7 +350,7 @@ mod tests {
         let text = include_str!("../../../mrc-wire/tests/golden.json");
         let value: serde_json::Value = serde_json::from_str(text).unwrap();
         let bytes = hex(value["packets"][name]["hex"].as_str().unwrap()).unwrap();
-        Captured { at: None, wire_len: bytes.len(), bytes, comments: Vec::new() }
+        Captured { at: None, wire_len: bytes.len(), bytes, comments: Vec::new(), foreign: false }
     }
 
     fn parsed(packet: &Captured) -> Frame {
@@ -360,6 +384,12 @@ mod tests {
         let frame = parsed(&packet);
         assert_eq!(check(&packet, &frame), Check::Absent);
         assert!(frame.to_string().contains("WRITE_ONLY"));
+        // Within the headers nothing can be decoded, and the packet is not to blame for that.
+        let cfg = WireConfig::default();
+        packet.bytes.truncate(120);
+        assert_eq!(judge(&packet, &cfg).unwrap_err().0, "snapped");
+        packet.wire_len = 120;
+        assert_ne!(judge(&packet, &cfg).unwrap_err().0, "snapped");
     }
 
     #[test]

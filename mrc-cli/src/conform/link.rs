@@ -1,11 +1,11 @@
 //! The links between tester and target: one interface per port, frames in and out, and lines of JSON beside them.
 
 use std::io::{BufRead, BufReader, ErrorKind, Write};
-use std::net::{Ipv6Addr, TcpStream};
-use std::time::Duration;
+use std::net::{Ipv6Addr, Shutdown, TcpStream};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use mrc_afxdp::{AnyPort, Mode, PacketFilter, Port, RawConfig, RawPort, Sid, XskConfig, XskPort};
+use mrc_afxdp::{AnyPort, Interface, Mode, PacketFilter, Port, PortError, RawConfig, RawPort, Sid, XskConfig, XskPort};
 use serde::{Serialize, de::DeserializeOwned};
 
 /// How interfaces are opened.
@@ -22,6 +22,10 @@ pub enum Driver {
 /// # Errors
 /// An interface that cannot be opened, with cause and cure.
 pub fn open(interfaces: &[String], driver: Driver, sids: &[Ipv6Addr]) -> anyhow::Result<Vec<AnyPort>> {
+    let twice = interfaces.iter().zip(1..).find(|(name, at)| interfaces.iter().skip(*at).any(|other| other == *name));
+    if let Some((name, _)) = twice {
+        bail!("--iface names {name} twice: each port has an interface of its own");
+    }
     let sids = sids.iter().map(|sid| Sid::exact(*sid));
     let filter = PacketFilter { sids: sids.collect(), ..PacketFilter::default() };
     let open = |name: &String| -> anyhow::Result<AnyPort> {
@@ -50,8 +54,31 @@ pub fn send(port: &mut AnyPort, frame: &[u8]) -> anyhow::Result<()> {
     };
     room.copy_from_slice(frame);
     slot.commit(frame.len());
-    port.flush().with_context(|| port.name().to_owned())?;
-    Ok(())
+    match port.flush() {
+        Ok(_) => Ok(()),
+        Err(PortError::Os(libc::EMSGSIZE)) => {
+            let (name, len) = (port.name(), frame.len());
+            bail!("{name}: its MTU is too small for a frame of {len} bytes: `ip link set {name} mtu 9000`")
+        }
+        Err(why) => Err(why).with_context(|| port.name().to_owned()),
+    }
+}
+
+/// Waits for the other end of a link: the target may have had its port down for the script before. Without a carrier nothing
+/// arrives, and scripts would blame the target for its silence.
+///
+/// # Errors
+/// The interface is gone, or has no carrier after two seconds.
+pub fn wait_for_carrier(name: &str) -> Result<(), String> {
+    let give_up = Instant::now() + Duration::from_secs(2);
+    loop {
+        match Interface::by_name(name) {
+            Ok(interface) if interface.carrier => return Ok(()),
+            Ok(_) if Instant::now() < give_up => std::thread::sleep(Duration::from_millis(50)),
+            Ok(_) => return Err(format!("{name} has no carrier: its cable or the target's end is missing or down")),
+            Err(why) => return Err(format!("{name}: {why}")),
+        }
+    }
 }
 
 /// Takes what has come, with the port's number from 1.
@@ -109,6 +136,27 @@ impl Lines {
         }
     }
 
+    /// The next line, `None` when none came in time.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn read_within<T: DeserializeOwned>(&mut self, limit: Duration) -> anyhow::Result<Option<T>> {
+        let give_up = Instant::now() + limit;
+        while let Some(left) = give_up.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
+            self.reader.get_ref().set_read_timeout(Some(left))?;
+            if let Some(value) = self.read()? {
+                return Ok(Some(value));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Ends the connection: whatever is asked later fails at once.
+    pub fn close(&self) {
+        // It fails only where nothing is connected any more.
+        let _ = self.reader.get_ref().shutdown(Shutdown::Both);
+    }
+
     /// Sends a value.
     ///
     /// # Errors
@@ -147,5 +195,26 @@ mod tests {
         let (came, _open) = reader.join().unwrap();
         assert!(came.as_ref() == Some(&long));
         assert!(matches!(lines.read::<String>(), Ok(None)), "reading does not block");
+    }
+
+    /// The tester waited for ever for a target whose agent had hung itself up.
+    #[test]
+    fn a_peer_that_says_nothing_is_left_in_time() {
+        let listener = TcpListener::bind("[::1]:0").unwrap();
+        let mut lines = Lines::new(TcpStream::connect(listener.local_addr().unwrap()).unwrap()).unwrap();
+        let (mut peer, _) = listener.accept().unwrap();
+        peer.write_all(b"\"half an ").unwrap();
+        assert!(matches!(lines.read_within::<String>(Duration::from_millis(50)), Ok(None)));
+        peer.write_all(b"answer\"\n").unwrap();
+        assert_eq!(lines.read_within::<String>(PATIENCE).unwrap().as_deref(), Some("half an answer"));
+        lines.close();
+        assert!(lines.read_within::<String>(PATIENCE).is_err(), "at once");
+    }
+
+    #[test]
+    fn an_interface_is_one_port() {
+        let names = ["eth1", "eth2", "eth1"].map(String::from);
+        let why = open(&names, Driver::Raw, &[]).err().map(|why| why.to_string());
+        assert_eq!(why.as_deref(), Some("--iface names eth1 twice: each port has an interface of its own"));
     }
 }

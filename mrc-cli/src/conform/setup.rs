@@ -5,6 +5,7 @@ use serde::Deserialize;
 
 /// The file, JSON.
 #[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Setup {
     /// What all QPs are set to; what is not named has the default of the scripts.
     #[serde(default)]
@@ -17,6 +18,7 @@ pub struct Setup {
 
 /// A QP that nothing was sent on yet.
 #[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct FreshQp {
     /// Number of the target's QP.
     pub target_qpn: u32,
@@ -91,6 +93,20 @@ mod tests {
         assert!(check("\"mtu\": 4096", "\"mtuu\": 4096").unwrap_err().contains("did you mean `mtu`"));
         let wrong = check("\"psn\": 100", "\"psn\": 16777216").unwrap_err();
         assert_eq!(wrong, "QP 18: `psn=16777216`: psn takes a number from 0 to 16777215");
+    }
+
+    /// A misspelt key was ignored, and the target was blamed for having the default.
+    #[test]
+    fn keys_that_nobody_knows_are_refused() {
+        for (from, to) in [
+            ("\"knobs\": { \"mtu\"", "\"knob\": { \"mtu\""),
+            ("\"evs\": []", "\"evs\": [], \"lack\": [\"vlan\"]"),
+            ("\"knobs\": { \"psn\": 100 }", "\"psn\": 100"),
+        ] {
+            assert!(FILE.contains(from), "{from}");
+            let why = serde_json::from_str::<Setup>(&FILE.replace(from, to)).unwrap_err().to_string();
+            assert!(why.contains("unknown field"), "{why}");
+        }
     }
 
     #[test]

@@ -31,6 +31,9 @@ pub struct Tester {
     pub retries: u32,
 }
 
+/// How long the target may take for a reply.
+const REPLY_TIME: Duration = Duration::from_secs(20);
+
 /// A script that goes on failing is played at no less than a sixteenth of the first speed.
 const SLOWEST: u32 = 16;
 
@@ -87,7 +90,6 @@ impl Tester {
     }
 
     fn open(&mut self, script: &Script, slower: u32) -> Result<(Facts, u64), Refusal> {
-        let broken = |why: anyhow::Error| Refusal::Broken(format!("{why:#}"));
         if script.knobs.on("port_update_on_rts") {
             let why = "what a QP tells on entering RTS leaves while the connection is still being made";
             return Err(Refusal::NotApplicable(why.into()));
@@ -99,6 +101,9 @@ impl Tester {
                 "needs {planes} links to the target, there is {have} (--iface A,B)"
             )));
         }
+        for port in self.ports.iter().take(planes) {
+            link::wait_for_carrier(port.name()).map_err(Refusal::Broken)?;
+        }
         let macs = self.ports.iter().take(planes).map(AnyPort::mac).collect();
         match &mut self.door {
             Door::File(setup) => {
@@ -108,24 +113,34 @@ impl Tester {
                 }
                 Ok((facts, 1))
             }
-            Door::Control(lines) => {
-                let slow = stretch(script) as u32 * slower;
-                let facts = Box::new(Facts::offer(&script.knobs, macs));
-                let open = Request::Open { knobs: script.knobs.clone(), facts, slow };
-                match ask(lines, &open).map_err(broken)? {
-                    Reply::Opened { facts, slow } => Ok((*facts, slow.max(1).into())),
-                    other => Err(refusal(other)),
-                }
-            }
+            Door::Control(lines) => opened(lines, script, macs, slower),
         }
     }
 }
 
+/// The facts of a fresh QP of the target, and how many times slower than real time its timers run.
+fn opened(lines: &mut Lines, script: &Script, macs: Vec<[u8; 6]>, slower: u32) -> Result<(Facts, u64), Refusal> {
+    let slow = stretch(script) as u32 * slower;
+    let facts = Box::new(Facts::offer(&script.knobs, macs));
+    let open = Request::Open { knobs: script.knobs.clone(), facts, slow };
+    match ask(lines, &open).map_err(|why| Refusal::Broken(format!("{why:#}")))? {
+        Reply::Opened { slow: have, .. } if have > slow => {
+            Err(Refusal::Broken(format!("asked for timers {slow} times slower, the target made them {have}")))
+        }
+        Reply::Opened { facts, slow } => Ok((*facts, slow.max(1).into())),
+        other => Err(refusal(other)),
+    }
+}
+
+/// Asks once. A target that does not reply in time is left: a late reply would be taken for that to the next question.
 fn ask(lines: &mut Lines, request: &Request) -> anyhow::Result<Reply> {
     lines.write(request).context("control connection")?;
-    match lines.read()? {
+    match lines.read_within(REPLY_TIME)? {
         Some(reply) => Ok(reply),
-        None => bail!("the control connection gave half an answer"),
+        None => {
+            lines.close();
+            bail!("the control connection did not reply within {} s; it is closed now", REPLY_TIME.as_secs())
+        }
     }
 }
 
@@ -227,7 +242,13 @@ impl Target for Wire<'_> {
             Reply::Memory(digits) => {
                 let byte = |at: usize| digits.get(at..at + 2).and_then(|pair| u8::from_str_radix(pair, 16).ok());
                 let bytes: Option<Vec<u8>> = (0..digits.len()).step_by(2).map(byte).collect();
-                bytes.ok_or_else(|| Refusal::Broken("the control connection gave no hexadecimal digits".into()))
+                let bytes =
+                    bytes.ok_or_else(|| Refusal::Broken("the control connection gave no hexadecimal digits".into()))?;
+                if bytes.len() != len {
+                    let have = bytes.len();
+                    return Err(Refusal::Broken(format!("asked for {len} bytes of memory, the target gave {have}")));
+                }
+                Ok(bytes)
             }
             other => Err(refusal(other)),
         }
@@ -238,5 +259,53 @@ impl Target for Wire<'_> {
             Reply::Counter(value) => Ok(value),
             other => Err(refusal(other)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead as _, BufReader, Write as _};
+    use std::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    /// The connection to a target that says these lines, one for each question.
+    fn target(replies: &'static [&'static str]) -> Lines {
+        let listener = TcpListener::bind("[::1]:0").unwrap();
+        let lines = Lines::new(TcpStream::connect(listener.local_addr().unwrap()).unwrap()).unwrap();
+        let (mut stream, _) = listener.accept().unwrap();
+        std::thread::spawn(move || {
+            let mut questions = BufReader::new(stream.try_clone().unwrap()).lines();
+            for reply in replies {
+                questions.next();
+                stream.write_all(format!("{reply}\n").as_bytes()).unwrap();
+            }
+        });
+        lines
+    }
+
+    /// Memory of another length was compared as it was: the target's packets were blamed for its agent.
+    #[test]
+    fn memory_of_another_length_is_no_evidence() {
+        let mut lines = target(&[r#"{"memory":"00"}"#, r#"{"memory":"000000"}"#, r#"{"memory":"0001"}"#]);
+        let (lines, start) = (Some(&mut lines), Instant::now());
+        let mut wire = Wire { ports: &mut [], lines, start, slow: 1, heard: VecDeque::new(), looked: None, blind: 0 };
+        for have in [1, 3] {
+            let why = format!("asked for 2 bytes of memory, the target gave {have}");
+            assert_eq!(wire.memory(0, 2).unwrap_err(), Refusal::Broken(why));
+        }
+        assert_eq!(wire.memory(0, 2).unwrap(), [0, 1]);
+    }
+
+    /// Such a clock made the tester wait for hours.
+    #[test]
+    fn timers_slower_than_asked_are_no_evidence() {
+        let knobs = Knobs::default();
+        let facts = serde_json::to_string(&Facts::offer(&knobs, Vec::new())).unwrap();
+        let reply: &'static str = format!(r#"{{"opened":{{"facts":{facts},"slow":4000000}}}}"#).leak();
+        let mut lines = target(vec![reply].leak());
+        let script = Script::parse("a", "# t\nrequires SACK-001\nknobs planes=1\n0 quiet").unwrap();
+        let Err(Refusal::Broken(why)) = opened(&mut lines, &script, Vec::new(), 1) else { panic!("it was taken") };
+        assert!(why.contains("the target made them 4000000"), "{why}");
     }
 }

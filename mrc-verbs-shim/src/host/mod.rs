@@ -100,7 +100,7 @@ pub struct HostPlane {
 impl HostPlane {
     /// The MAC address that [`Self::next_hop`] spells; `None` when it is malformed.
     pub fn next_hop_mac(&self) -> Option<[u8; 6]> {
-        parse_mac(&self.next_hop)
+        addresses::parse_mac(&self.next_hop)
     }
 }
 
@@ -332,6 +332,7 @@ impl HostFile {
         if self.device.is_empty() || self.device.len() > 63 || !self.device.chars().all(usable) {
             return Err(wrong("device", "1 to 63 letters, digits, `_`, `-` or `.`, e.g. \"mrc0\"".into()));
         }
+        addresses::check_own(self).map_err(|(key, why)| wrong(key, why))?;
         if let Some(pmtu) = self.pmtu {
             let largest = self.largest_path_mtu();
             if !PATH_MTUS.contains(&pmtu) || largest.is_none_or(|largest| pmtu > largest) {
@@ -384,7 +385,7 @@ impl HostFile {
         for (index, plane) in self.planes.iter().enumerate() {
             let wrong = |key: &str, why| Wrong { table: "planes", index, key: key.to_owned(), why };
             if plane.next_hop_mac().is_none() {
-                let why = format!("`{}` is no MAC address: six hexadecimal bytes with colons", plane.next_hop);
+                let why = format!("`{}` is no unicast MAC address: six hexadecimal bytes with colons", plane.next_hop);
                 return Err(wrong("next_hop", why));
             }
             if self.planes.iter().take(index).any(|other| other.interface == plane.interface) {
@@ -395,9 +396,7 @@ impl HostFile {
         }
         for (index, peer) in self.peers.iter().enumerate() {
             let wrong = |key: &str, why| Wrong { table: "peers", index, key: key.to_owned(), why };
-            if self.peers.iter().take(index).any(|other| other.gid == peer.gid) {
-                return Err(wrong("gid", format!("{} names another peer already", peer.gid)));
-            }
+            addresses::check_peer(self, index).map_err(|(key, why)| wrong(key, why))?;
             plan::check_peer(peer, &self.planes).map_err(|(key, why)| wrong(key, why))?;
             addresses::check(self, index).map_err(|why| wrong("addrs", why))?;
         }
@@ -626,7 +625,10 @@ fn line_of(text: &str, table: &str, index: usize, key: &str) -> usize {
 fn located(origin: &str, text: &str, error: &toml::de::Error) -> HostError {
     let start = error.span().map_or(0, |span| span.start.min(text.len()));
     let line = text.get(..start).unwrap_or("").matches('\n').count() + 1;
-    let key = text.lines().nth(line - 1).unwrap_or("").split('=').next().unwrap_or("").trim().to_owned();
+    let key = text.lines().nth(line - 1).unwrap_or("").split('=').next().unwrap_or("").trim();
+    // What the whole file lacks stands in no line of it.
+    let lacks = error.message().strip_prefix("missing field `").filter(|_| start == 0);
+    let key = lacks.map_or(key, |lacks| lacks.trim_end_matches('`')).to_owned();
     HostError::Toml { origin: origin.to_owned(), line, key, why: error.message().to_owned() }
 }
 
@@ -636,26 +638,9 @@ fn link_local(gid: Ipv6Addr) -> Ipv6Addr {
     Ipv6Addr::new(0xfe80, 0, 0, 0, a, b, c, d)
 }
 
-fn parse_mac(text: &str) -> Option<[u8; 6]> {
-    let mut mac = [0; 6];
-    let mut parts = text.split(':');
-    for byte in &mut mac {
-        *byte = u8::from_str_radix(parts.next()?, 16).ok()?;
-    }
-    parts.next().is_none().then_some(mac)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn macs_are_checked() {
-        assert_eq!(parse_mac("02:00:00:00:00:0a"), Some([2, 0, 0, 0, 0, 10]));
-        for bad in ["", "02:00", "02:00:00:00:00:0a:01", "zz:00:00:00:00:00"] {
-            assert_eq!(parse_mac(bad), None, "{bad}");
-        }
-    }
 
     #[test]
     fn the_payload_follows_from_the_mtu() {
@@ -785,7 +770,7 @@ uplinks = 4
             ),
             ("control = 40", "control = 4", "mrc.toml, line 7, `dscp`: DSCP 4 is given to two roles"),
             ("control = 40", "kontrol = 4", "mrc.toml, line 8, `kontrol`: unknown field `kontrol`, expected one of"),
-            ("00:02\"", "00\"", "mrc.toml, line 20, `next_hop`: `02:00:00:00:00` is no MAC address"),
+            ("00:02\"", "00\"", "mrc.toml, line 20, `next_hop`: `02:00:00:00:00` is no unicast MAC address"),
             ("[dscp]", "[protocol]\nctl_ect = 2\n\n[dscp]", "mrc.toml, line 8, `ctl_ect`: 2: no value of this knob"),
             ("[dscp]", "[protocol]\nctl_etc = 1\n\n[dscp]", "mrc.toml, line 8, `ctl_etc`: no such knob; there are "),
             ("plane1", "plane0", "mrc.toml, line 17, `interface`: `plane0` carries another plane already"),

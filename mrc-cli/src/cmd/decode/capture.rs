@@ -1,16 +1,15 @@
 //! Captures as they come: pcap and pcapng, packet by packet, so that a live one is read while it grows and a broken one up
 //! to where it breaks.
 
-use std::io::{ErrorKind, Read};
+use std::io::{self, BufReader, ErrorKind, Read};
 use std::ops::ControlFlow;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use pcap_file::pcap::PcapReader;
-use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketOption;
-use pcap_file::pcapng::blocks::interface_description::{InterfaceDescriptionBlock, InterfaceDescriptionOption};
-use pcap_file::pcapng::{Block, PcapNgReader};
 use pcap_file::{DataLink, PcapError, TsResolution};
+
+use super::pcapng::{Packet, Packets};
 
 /// A captured frame: possibly only its beginning.
 #[derive(Debug, PartialEq, Eq)]
@@ -20,6 +19,8 @@ pub struct Captured {
     pub bytes: Vec<u8>,
     /// What the capture says about it.
     pub comments: Vec<String>,
+    /// It comes from an interface of another link type, and its bytes are left out.
+    pub foreign: bool,
 }
 
 /// Calls `each` with every packet of `source`, which errors call `name`, until there are no more or `each` breaks.
@@ -33,7 +34,7 @@ pub fn read(
         ErrorKind::UnexpectedEof => bail!("{name} holds less than a capture's first four bytes"),
         _ => Err(error).with_context(|| format!("cannot read {name}")),
     })?;
-    let source = magic.as_slice().chain(source);
+    let source = magic.as_slice().chain(BufReader::new(source));
     let mut count = 0;
     let result = match magic {
         [0x0A, 0x0D, 0x0D, 0x0A] => pcapng(source, &mut count, &mut each),
@@ -52,17 +53,25 @@ type Each<'a> = &'a mut dyn FnMut(&Captured) -> ControlFlow<()>;
 
 fn broken(error: PcapError) -> anyhow::Error {
     match error {
-        PcapError::IoError(error) if error.kind() == ErrorKind::UnexpectedEof => {
+        PcapError::IoError(error) => ended(error.into()),
+        error => anyhow::anyhow!("broken capture: {error}"),
+    }
+}
+
+fn ended(error: anyhow::Error) -> anyhow::Error {
+    match error.downcast_ref::<io::Error>() {
+        Some(error) if error.kind() == ErrorKind::UnexpectedEof => {
             anyhow::anyhow!("the capture ends in the middle of a record")
         }
-        PcapError::IoError(error) => error.into(),
-        error => anyhow::anyhow!("broken capture: {error}"),
+        _ => error,
     }
 }
 
 fn pcap(source: impl Read, count: &mut u64, each: Each<'_>) -> anyhow::Result<()> {
     let mut reader = PcapReader::new(source).map_err(broken)?;
     let header = reader.header();
+    // The upper half may tell how long the check sequences behind frames are.
+    let link = DataLink::from(u32::from(header.datalink) & 0xFFFF);
     let unit = match header.ts_resolution {
         TsResolution::MicroSecond => 1_000,
         TsResolution::NanoSecond => 1,
@@ -71,7 +80,9 @@ fn pcap(source: impl Read, count: &mut u64, each: Each<'_>) -> anyhow::Result<()
     while let Some(packet) = reader.next_raw_packet() {
         let packet = packet.map_err(broken)?;
         let at = Duration::from_secs(packet.ts_sec.into()) + Duration::from_nanos(u64::from(packet.ts_frac) * unit);
-        let packet = captured(header.datalink, Some(at), packet.orig_len, &packet.data)?;
+        let packet = captured(link, Some(at), packet.orig_len, &packet.data).with_context(|| {
+            format!("link type {link:?}: captures of Ethernet, Linux cooked (-i any) and raw IP can be decoded")
+        })?;
         *count += 1;
         if each(&packet).is_break() {
             break;
@@ -80,75 +91,15 @@ fn pcap(source: impl Read, count: &mut u64, each: Each<'_>) -> anyhow::Result<()
     Ok(())
 }
 
-/// What a pcapng interface says about its packets.
-struct Interface {
-    link: DataLink,
-    /// Ticks per second.
-    ticks: u128,
-    /// Seconds to add.
-    offset: i64,
-}
-
-impl Interface {
-    fn new(block: &InterfaceDescriptionBlock<'_>) -> Self {
-        let mut interface = Self { link: block.linktype, ticks: 1_000_000, offset: 0 };
-        for option in &block.options {
-            match *option {
-                // A power of two when the upper bit is set, else of ten; one past all time stamps makes them all 0.
-                InterfaceDescriptionOption::IfTsResol(power @ 0x80..) => interface.ticks = 1 << (power & 0x7F),
-                InterfaceDescriptionOption::IfTsResol(power) => {
-                    interface.ticks = 10u128.checked_pow(power.into()).unwrap_or(u128::MAX);
-                }
-                InterfaceDescriptionOption::IfTsOffset(seconds) => interface.offset = seconds.cast_signed(),
-                _ => {}
-            }
-        }
-        interface
-    }
-
-    /// The time of a packet. The crate takes the ticks of every interface for nanoseconds.
-    fn time(&self, ticks: Duration) -> Duration {
-        let ticks = ticks.as_nanos();
-        let seconds = u64::try_from(ticks / self.ticks).unwrap_or(u64::MAX).saturating_add_signed(self.offset);
-        let nanoseconds = (ticks % self.ticks).saturating_mul(1_000_000_000) / self.ticks;
-        Duration::new(seconds, u32::try_from(nanoseconds).unwrap_or(0))
-    }
-}
-
 fn pcapng(source: impl Read, count: &mut u64, each: Each<'_>) -> anyhow::Result<()> {
-    let mut reader = PcapNgReader::new(source).map_err(broken)?;
-    let mut interfaces = Vec::new();
-    while let Some(block) = reader.next_block() {
-        let packet = match block.map_err(broken)? {
-            Block::InterfaceDescription(block) => {
-                interfaces.push(Interface::new(&block));
-                continue;
-            }
-            Block::SectionHeader(_) => {
-                interfaces.clear();
-                continue;
-            }
-            Block::EnhancedPacket(packet) => {
-                let interface =
-                    interfaces.get(packet.interface_id as usize).context("a packet of an unknown interface")?;
-                let comments = packet.options.iter().filter_map(|option| match option {
-                    EnhancedPacketOption::Comment(text) => Some(text.to_string()),
-                    _ => None,
-                });
-                let comments = comments.collect();
-                let at = Some(interface.time(packet.timestamp));
-                Captured { comments, ..captured(interface.link, at, packet.original_len, &packet.data)? }
-            }
-            Block::SimplePacket(packet) => {
-                let interface = interfaces.first().context("a packet of an unknown interface")?;
-                // What is beyond its length pads the block.
-                let len = packet.data.len().min(packet.original_len as usize);
-                captured(interface.link, None, packet.original_len, &packet.data[..len])?
-            }
-            _ => continue,
-        };
+    let mut packets = Packets::new(source);
+    while let Some(packet) = packets.next().map_err(ended)? {
+        let Packet { link, at, wire_len, data, comments } = packet;
+        // Other interfaces of the same capture may be readable.
+        let frame = captured(link, at, wire_len, &data)
+            .unwrap_or_else(|| Captured { foreign: true, ..frame(at, wire_len as usize, Vec::new()) });
         *count += 1;
-        if each(&packet).is_break() {
+        if each(&Captured { comments, ..frame }).is_break() {
             break;
         }
     }
@@ -156,27 +107,30 @@ fn pcapng(source: impl Read, count: &mut u64, each: Each<'_>) -> anyhow::Result<
 }
 
 /// A captured packet as the Ethernet frame that it was, or could have been: captures of all interfaces at once (`-i any`)
-/// and of tunnels hold another link header, or none.
-fn captured(link: DataLink, at: Option<Duration>, wire_len: u32, data: &[u8]) -> anyhow::Result<Captured> {
+/// and of tunnels hold another link header, or none. `None` if nobody here knows the link header.
+fn captured(link: DataLink, at: Option<Duration>, wire_len: u32, data: &[u8]) -> Option<Captured> {
     let short = || data.len().min(2);
+    let version = |at: usize| match data.get(at) {
+        Some(byte) if byte >> 4 == 4 => &[0x08, 0x00][..],
+        _ => &[0x86, 0xDD][..],
+    };
     let (header, ethertype) = match link {
-        DataLink::ETHERNET => return Ok(frame(at, wire_len as usize, data.to_vec())),
+        DataLink::ETHERNET => return Some(frame(at, wire_len as usize, data.to_vec())),
         DataLink::LINUX_SLL => (16, data.get(14..16).unwrap_or(&data[..short()])),
         DataLink::LINUX_SLL2 => (20, data.get(..2).unwrap_or(&data[..short()])),
-        DataLink::RAW | DataLink::IPV4 | DataLink::IPV6 => {
-            let v4 = data.first().is_some_and(|byte| byte >> 4 == 4);
-            (0, if v4 { &[0x08, 0x00][..] } else { &[0x86, 0xDD][..] })
-        }
-        other => bail!("link type {other:?}: captures of Ethernet, Linux cooked (-i any) and raw IP can be decoded"),
+        // 12 and 14: raw IP where the system's own number went into the file. NULL and LOOP: loopback of BSD and macOS.
+        DataLink::RAW | DataLink::IPV4 | DataLink::IPV6 | DataLink::Unknown(12 | 14) => (0, version(0)),
+        DataLink::NULL | DataLink::LOOP => (4, version(4)),
+        _ => return None,
     };
     let mut bytes = vec![0; 12];
     bytes.extend_from_slice(ethertype);
     bytes.extend_from_slice(data.get(header..).unwrap_or_default());
-    Ok(frame(at, (wire_len as usize + 14).saturating_sub(header), bytes))
+    Some(frame(at, (wire_len as usize + 14).saturating_sub(header), bytes))
 }
 
 fn frame(at: Option<Duration>, wire_len: usize, bytes: Vec<u8>) -> Captured {
-    Captured { at, wire_len, bytes, comments: Vec::new() }
+    Captured { at, wire_len, bytes, comments: Vec::new(), foreign: false }
 }
 
 #[cfg(test)]
@@ -290,7 +244,18 @@ mod tests {
         let ip = [0x60; 80];
         let cooked = [&[0; 14][..], &[0x86, 0xDD], &ip].concat();
         let cooked2 = [&[0x86, 0xDD][..], &[0; 18], &ip].concat();
-        for (link, data) in [(113, &cooked[..]), (276, &cooked2), (101, &ip), (229, &ip)] {
+        let loopback = [&[0, 0, 0, 24][..], &ip].concat();
+        for (link, data) in [
+            (113, &cooked[..]),
+            (276, &cooked2),
+            (101, &ip),
+            (229, &ip),
+            (12, &ip),
+            (14, &ip),
+            (0, &loopback),
+            (108, &loopback),
+            (0x2400_0065, &ip),
+        ] {
             let (packets, result) = all(&pcap_of(200, link, &[data])[..]);
             result.unwrap();
             assert_eq!((packets[0].wire_len, &packets[0].bytes[14..]), (94, &ip[..]), "{link}");
@@ -301,5 +266,71 @@ mod tests {
         }
         let radio = all(&pcap_of(200, 105, &[&ip])[..]).1.unwrap_err();
         assert!(format!("{radio:#}").contains("-i any"), "{radio:#}");
+    }
+
+    /// The upper half of the link type says that a check sequence of four bytes is behind each frame.
+    #[test]
+    fn frames_with_their_check_sequence_are_read() {
+        let (packets, result) = all(&pcap_of(200, 0x2400_0001, &[&[7; 64]])[..]);
+        result.unwrap();
+        assert_eq!(packets[0], frame(Some(Duration::from_secs(100)), 64, vec![7; 64]));
+    }
+
+    #[test]
+    fn packets_of_unreadable_interfaces_are_passed_over() {
+        let mut file = pcapng_of(&[], 0);
+        // IEEE 802.11, then its packet, then one of Ethernet.
+        file.extend(block(1, &[105, 0, 0, 0, 0, 0, 0, 0]));
+        file.extend(block(6, &[&[1, 0, 0, 0][..], &[0; 8], &[4, 0, 0, 0, 4, 0, 0, 0], b"wifi"].concat()));
+        file.extend(block(3, b"\x05\0\0\0third\0\0\0"));
+        let (packets, result) = all(&file[..]);
+        result.unwrap();
+        let foreign: Vec<_> = packets.iter().map(|packet| packet.foreign).collect();
+        assert_eq!(foreign, [false, false, true, false]);
+        assert_eq!((packets[2].wire_len, &packets[3].bytes[..]), (4, &b"third"[..]));
+    }
+
+    /// A comment in another encoding made all packets behind it unreadable, as did a hardware name.
+    #[test]
+    fn text_that_is_no_utf_8_breaks_nothing() {
+        let text = |code: u8| [&[code, 0, 2, 0][..], b"\xfcx\0\0", &[0; 4]].concat();
+        let mut file = pcapng_of(&text(3), 1_000_000);
+        let packet = [&[0; 12][..], &[3, 0, 0, 0, 3, 0, 0, 0], b"abc\0", &text(1)].concat();
+        file.extend(block(6, &packet));
+        // A name in the resolution block, an unknown block.
+        file.extend(block(4, b"\x01\0\x06\0\x01\x02\x03\x04\xff\0\0\0\0\0\0\0"));
+        file.extend(block(0x4000_0BAD, b"anything"));
+        file.extend(block(6, &packet));
+        let (packets, result) = all(&file[..]);
+        result.unwrap();
+        assert_eq!(packets.len(), 4);
+        assert_eq!(packets[3].comments, ["\u{fffd}x"]);
+    }
+
+    #[test]
+    fn obsolete_and_snapped_packets_are_read() {
+        let mut file = pcapng_of(&[], 0);
+        let old = [&[0, 0, 7, 0][..], &[0; 8], &[3, 0, 0, 0, 9, 0, 0, 0], b"old\0"].concat();
+        file.extend(block(2, &old));
+        let section = [&0x1A2B_3C4Du32.to_be_bytes()[..], &[0, 1, 0, 0], &[0xFF; 8]].concat();
+        let big = |kind: u32, body: &[u8]| {
+            let len = (12 + body.len() as u32).to_be_bytes();
+            [&kind.to_be_bytes()[..], &len, body, &len].concat()
+        };
+        file.extend(big(0x0A0D_0D0A, &section));
+        file.extend(big(1, &[0, 1, 0, 0, 0, 0, 0, 5]));
+        file.extend(big(3, b"\0\0\0\x09short\0\0\0"));
+        let (packets, result) = all(&file[..]);
+        result.unwrap();
+        assert_eq!(packets[2], frame(Some(Duration::ZERO), 9, b"old".to_vec()));
+        assert_eq!(packets[3], frame(None, 9, b"short".to_vec()), "the pad behind the snapshot is no data");
+        for len in 4..file.len() {
+            // No prefix of it is a reason to panic.
+            let _ = all(&file[..len]);
+        }
+        let broken = all(&[&file[..], &big(6, &[0; 8])].concat()[..]).1.unwrap_err();
+        assert!(format!("{broken:#}").contains("shorter than what it says"), "{broken:#}");
+        let broken = all(&[&file[..], &[0, 0, 0, 6, 0, 0, 0, 4]].concat()[..]).1.unwrap_err();
+        assert!(format!("{broken:#}").contains("a block of 4 bytes"), "{broken:#}");
     }
 }
