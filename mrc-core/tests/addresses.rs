@@ -196,3 +196,52 @@ fn addresses_that_cannot_be_are_refused() {
         assert_eq!(engine.set_plane_addresses(peer, port1, ours, theirs), Err(TableError::Unknown("peer")));
     });
 }
+
+/// A tunnel may come out at another port than the one whose address is inside.
+//= ADDR-001, EPOP-004 test
+#[test]
+fn a_tunnel_to_another_port_brings_what_is_for_a_plane_address() {
+    net(1, &Setup { srv6: true, own_addresses: true, ..Setup::default() }, Weather::default(), |net| {
+        net.drain(1);
+        net.wire.clear();
+        let (peer, first) = (net.sides[1].peer.unwrap(), PortNum::from_plane(0));
+        let path = EvEntry::new(Ev(4), first);
+        let (op, ports) = (EndpointOp::EvProbe, PortMask::NONE);
+        let probe = OpRequest { cookie: 1, op, ports, path, dscp: None, timeout_ns: SECOND };
+        net.sides[1].engine.post_endpoint_op(peer, &probe).unwrap();
+        net.drain(1);
+        let (to, port, bytes) = net.wire.pop_first().unwrap().1;
+        assert_eq!((to, port), (0, first));
+        let l3 = parse_frame(&bytes, bytes.len(), &WireConfig::default(), |_| true).unwrap().l3_offset;
+        let mut astray = bytes.clone();
+        astray[l3 + 39] ^= 0x40;
+        let end = astray.len() - icrc::LEN;
+        let trailer = icrc::compute(&astray[l3..end]).unwrap();
+        astray[end..].copy_from_slice(&trailer);
+        assert_eq!(net.deliver(0, first, &astray), Err(Discard::Stranger), "for none of our addresses");
+        assert_eq!(net.deliver(0, PortNum::from_plane(1), &bytes), Ok(None));
+    });
+}
+
+/// A queue pair takes packets from each address of its peer, and from no other one.
+//= ADDR-001, VAL-013 test
+#[test]
+fn a_queue_pair_takes_packets_from_the_addresses_of_its_peer_alone() {
+    net(1, &Setup { own_addresses: true, ..Setup::default() }, Weather::default(), |net| {
+        net.post(0, 1, 0, 1_000).unwrap();
+        let (to, port, bytes) = net.wire.pop_first().unwrap().1;
+        let mut from = |source: Ip| {
+            let (Ip::V6(octets), mut bytes) = (source, bytes.clone()) else { unreachable!() };
+            bytes[14 + 8..14 + 24].copy_from_slice(&octets);
+            let end = bytes.len() - icrc::LEN;
+            let trailer = icrc::compute(&bytes[14..end]).unwrap();
+            bytes[end..].copy_from_slice(&trailer);
+            net.deliver(to, port, &bytes).map(|token| token.is_some())
+        };
+        for stranger in [plane_address(0, 5), plane_address(1, 0), [1; 16]] {
+            assert_eq!(from(Ip::V6(stranger)), Err(Discard::Peer));
+        }
+        let other_plane = plane_address(0, 1 - port.plane());
+        assert_eq!(from(Ip::V6(other_plane)), Ok(true));
+    });
+}

@@ -359,14 +359,14 @@ fn news_of_ports_is_repeated_until_answered_and_then_not() {
     // Nobody answers: once and three times more, one RTO apart, then at waits that double up to a second.
     net(6, &setup, Weather { dead: true, ..Weather::default() }, |net| {
         let (mut times, rto) = (vec![], EndpointConfig::default().port_update_rto_ns);
-        net.run(5 * SECOND, |net| {
+        net.run(40 * SECOND, |net| {
             let sent = net.sides[0].engine.stats().tx_endpoint_request;
             if times.last().is_none_or(|&(last, _)| last != sent) {
                 times.push((sent, net.now.as_nanos()));
             }
             false
         });
-        let waits = [1, 1, 1, 2, 4, 8, 16, 32].map(|factor| factor * rto).into_iter().chain([SECOND; 3]);
+        let waits = [1, 1, 1, 2, 4, 8, 16, 32].map(|factor| factor * rto).into_iter().chain([SECOND; 38]);
         let mut want = vec![(2, 0)];
         for wait in waits {
             let &(sent, at) = want.last().unwrap();
@@ -636,5 +636,135 @@ fn a_response_without_a_timestamp_takes_no_service_time_out() {
         assert_eq!(net.deliver(0, PORT1, &answer), Ok(None));
         let answer = outcomes(net).pop().unwrap().answer.unwrap();
         assert_eq!((answer.rtt_ns, answer.adjusted), (4_001_000, false));
+    });
+}
+
+/// Timestamps come round after 2^23 ns: from then on only our own clock measures.
+//= EPOP-003, TS-004 test
+#[test]
+fn a_response_that_comes_when_timestamps_come_round_takes_no_service_time_out() {
+    net(8, &told(), Weather::default(), |net| {
+        settle(net);
+        let peer = net.sides[0].peer.unwrap();
+        net.now = Instant::from_nanos(net.now.as_nanos().next_multiple_of(1 << 20) + (1 << 20));
+        // (round trip, ticks that the peer added, what is left of it): a tick of rounding on each side is no service time.
+        let cases = [((1 << 23) - 128, 0, None), (1 << 23, 0, None), ((1 << 23) + 128, 0, None)];
+        for (elapsed, ticks, left) in cases.into_iter().chain([(12_800, 2, None), (12_800, 3, Some(12_800 - 384))]) {
+            let request = OpRequest { timeout_ns: SECOND, ..probe(1, Ev(1), PORT1) };
+            net.sides[0].engine.post_endpoint_op(peer, &request).unwrap();
+            let asked = sent(net, 0).pop().unwrap();
+            let Body::EndpointRequest(body) = &asked.body else { panic!("{asked:?}") };
+            assert_ne!(body.tseth.timestamp, 0);
+            net.now = net.now.after(elapsed);
+            let timestamp = body.tseth.timestamp.wrapping_add(ticks);
+            let response = EndpointResponseRepr { op: EndpointOp::EvProbe, timestamp };
+            let (body, id) = (Body::EndpointResponse(response), asked.bth.psn.value());
+            let answer = frame(address(1, false), address(0, false), Opcode::EndpointResponse, id, &body);
+            assert_eq!(net.deliver(0, PORT1, &answer), Ok(None));
+            let answer = outcomes(net).pop().unwrap().answer.unwrap();
+            assert_eq!((answer.rtt_ns, answer.adjusted), (left.unwrap_or(elapsed), left.is_some()));
+        }
+    });
+}
+
+/// By default a probe goes where data goes, an update with the control packets.
+//= DSCP-003, EPOP-001 test
+#[test]
+fn an_operation_has_the_code_point_that_its_caller_asks_for() {
+    net(5, &told(), Weather::default(), |net| {
+        settle(net);
+        let (peer, plan) = (net.sides[0].peer.unwrap(), WireConfig::default().dscp);
+        for (op, default) in [(EndpointOp::EvProbe, plan.no_trim), (EndpointOp::PortStatusUpdate, plan.control)] {
+            for dscp in [None, Some(0), Some(46), Some(63)] {
+                let request = OpRequest { op, dscp, ..probe(1, Ev(1), PORT1) };
+                net.sides[0].engine.post_endpoint_op(peer, &request).unwrap();
+                assert_eq!(sent(net, 0).pop().unwrap().dscp, dscp.unwrap_or(default), "{op:?}");
+            }
+        }
+        // It goes to the peer that is named.
+        let mut planes = [None; MAX_PORTS];
+        planes[0] = Some(PlanePath { next_hop: [4; 6], outer_src: None });
+        let (local, remote) = (address(0, false), address(7, false));
+        let other = PeerConfig { local, remote, planes, route: Route::Plain, hop_limit: 64 };
+        let other = net.sides[0].engine.add_peer(&other).unwrap();
+        net.sides[0].engine.post_endpoint_op(other, &probe(1, Ev(1), PORT1)).unwrap();
+        assert_eq!(sent(net, 0).pop().unwrap().dst, remote);
+    });
+}
+
+/// The EV probe of the golden frames, with another identifier, arrives on `port`.
+fn ask(engine: &mut Endpoint<'_>, port: PortNum, id: u16) {
+    let asked = with_id(bytes(EV_PROBE_REQUEST), id);
+    let meta = RxMeta { port, wire_len: asked.len(), icrc: IcrcCheck::Verify };
+    let _ = engine.handle_packet(Instant::ZERO, meta, &asked).unwrap();
+}
+
+/// A driver without a frame for the port of an answer gets it later. An answer whose port is down does not hold up others.
+//= EPOP-003 test
+#[test]
+fn an_answer_waits_for_room_but_not_for_a_port_that_is_down() {
+    golden_endpoint(0x0B, 8, Ev(1), |engine, _| {
+        let mut out = [0; MAX_HEADER_LEN];
+        ask(engine, PORT1, 1);
+        for _ in 0..2 {
+            assert!(engine.poll_transmit(Instant::ZERO, PortMask::ALL.without(PORT1), &mut out).is_none());
+        }
+        let mut answered = |engine: &mut Endpoint<'_>| {
+            let sent = engine.poll_transmit(Instant::ZERO, PortMask::ALL, &mut out)?;
+            Some((sent.port, u16::from_be_bytes([out[72], out[73]])))
+        };
+        assert_eq!(answered(engine), Some((PORT1, 1)));
+        ask(engine, PORT1, 2);
+        ask(engine, PORT2, 3);
+        engine.set_port(Instant::ZERO, PORT1, false);
+        assert_eq!((answered(engine), answered(engine)), (Some((PORT2, 3)), None));
+    });
+}
+
+/// What left ends at once, what waits ends when its turn comes, each under the handle that the application knows. The peer
+/// that takes the slot gets none of it.
+//= EPOP-001, EPOP-002 test
+#[test]
+fn operations_towards_a_peer_that_is_removed_end() {
+    golden_endpoint(0x0B, 8, Ev(1), |engine, peer| {
+        engine.post_endpoint_op(peer, &probe(1, Ev(1), PORT1)).unwrap();
+        emitted(engine, Instant::ZERO);
+        engine.post_endpoint_op(peer, &probe(2, Ev(1), PORT1)).unwrap();
+        ask(engine, PORT1, 1);
+        engine.remove_peer(peer).unwrap();
+        let ended = |cookie| OpOutcome { cookie, peer, op: EndpointOp::EvProbe, answer: None };
+        assert_eq!((engine.poll_endpoint_op(), engine.poll_endpoint_op()), (Some(ended(1)), None));
+        let mut planes = [None; MAX_PORTS];
+        planes[0] = Some(PlanePath { next_hop: [2; 6], outer_src: None });
+        let (local, remote) = (engine.config().gids[0].unwrap(), address(7, false));
+        let other = PeerConfig { local, remote, planes, route: Route::Plain, hop_limit: 64 };
+        let other = engine.add_peer(&other).unwrap();
+        assert_eq!((other.index(), other == peer), (peer.index(), false));
+        let mut out = [0; MAX_HEADER_LEN];
+        assert!(engine.poll_transmit(Instant::ZERO, PortMask::ALL, &mut out).is_none());
+        assert_eq!((engine.poll_endpoint_op(), engine.poll_endpoint_op()), (Some(ended(2)), None));
+    });
+}
+
+/// An update ends with an answer that has its identifier, and with no other one.
+//= EPOP-002, EPOP-006 test
+#[test]
+fn an_update_is_answered_by_its_identifier() {
+    net(6, &told(), Weather { dead: true, ..Weather::default() }, |net| {
+        let asked = sent(net, 0);
+        let ids: Vec<u32> = asked.iter().map(|frame| frame.bth.psn.value()).collect();
+        assert_eq!((ids.len(), ids[0]), (2, ids[1]), "one identifier for both planes");
+        let respond = |id| {
+            let response = EndpointResponseRepr { op: EndpointOp::PortStatusUpdate, timestamp: 1 };
+            let body = Body::EndpointResponse(response);
+            frame(address(1, false), address(0, false), Opcode::EndpointResponse, id & 0xFFFF, &body)
+        };
+        for wrong in [ids[0] ^ 1, ids[0] ^ 0x8000, ids[0] + 1] {
+            assert_eq!(net.deliver(0, PORT1, &respond(wrong)), Err(Discard::StaleProbe));
+            assert!(net.sides[0].engine.next_timeout().is_some());
+        }
+        assert_eq!(net.deliver(0, PORT1, &respond(ids[0])), Ok(None));
+        assert_eq!(net.sides[0].engine.next_timeout(), None);
+        assert_eq!(net.deliver(0, PORT1, &respond(ids[0])), Err(Discard::StaleProbe));
     });
 }

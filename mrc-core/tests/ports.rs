@@ -3,10 +3,13 @@
 
 mod common;
 
-use common::{Net, PLANES, Setup, Weather, net};
+use common::{Net, PLANES, Setup, Weather, address, net};
 use mrc_core::path::EvEntry;
-use mrc_core::{ErrorCause, Event, Instant, OpRequest, PortMask, QpState, RetryConfig, Status};
-use mrc_wire::{EndpointOp, Ev, PortNum};
+use mrc_core::{
+    EndpointConfig, ErrorCause, Event, Instant, MAX_HEADER_LEN, MAX_PORTS, OpRequest, Pd, PeerConfig, PeerHandle,
+    PlanePath, PortMask, QpInit, QpState, RetryConfig, Route, RtrAttr, RtsAttr, Status,
+};
+use mrc_wire::{EndpointOp, Ev, Ip, PortNum, Psn, Qpn};
 
 const PORT1: PortNum = PortNum::from_plane(0);
 const PORT2: PortNum = PortNum::from_plane(1);
@@ -287,4 +290,183 @@ fn an_idle_qp_and_one_without_limit_wait() {
             });
         }
     }
+}
+
+/// Requests for QP 2 that side 0 has sent.
+fn requests(net: &Net<'_>) -> u64 {
+    net.sides[0].engine.stats().tx_endpoint_request
+}
+
+/// One more queue pair of side 0, in RTS.
+fn connect(net: &mut Net<'_>, peer: PeerHandle) {
+    let side = &mut net.sides[0];
+    let qp = side.engine.create_qp(&QpInit { pd: Pd(0), send_cq: side.cq, recv_cq: side.cq }).unwrap();
+    side.engine.modify_to_init(qp).unwrap();
+    let rtr = RtrAttr::software(peer, Qpn::new(9), Psn::new(0), side.profile.unwrap());
+    side.engine.modify_to_rtr(net.now, qp, &rtr).unwrap();
+    side.engine.modify_to_rts(net.now, qp, &RtsAttr::software(Psn::new(0))).unwrap();
+}
+
+/// A peer of side 0 that `port` alone leads to.
+fn peer_behind(net: &mut Net<'_>, port: PortNum, remote: Ip) -> PeerHandle {
+    let mut planes = [None; MAX_PORTS];
+    planes[usize::from(port.plane())] = Some(PlanePath { next_hop: [4; 6], outer_src: None });
+    let peer = PeerConfig { local: address(0, false), remote, planes, route: Route::Plain, hop_limit: 64 };
+    net.sides[0].engine.add_peer(&peer).unwrap()
+}
+
+/// Queue pairs that enter RTS together tell the peer of our ports once, on both planes; one that follows later tells again.
+//= EPOP-006 test
+#[test]
+fn queue_pairs_that_connect_together_tell_of_our_ports_once() {
+    net(5, &setup(), Weather::default(), |net| {
+        let connect = |net: &mut Net<'_>| {
+            connect(net, net.sides[0].peer.unwrap());
+            net.drain(0);
+        };
+        net.drain(0);
+        assert_eq!(requests(net), 2, "the queue pair of the harness");
+        connect(net);
+        assert_eq!(requests(net), 2, "at the same instant");
+        let rto = EndpointConfig::default().port_update_rto_ns;
+        net.now = Instant::from_nanos(rto - 1);
+        connect(net);
+        assert_eq!(requests(net), 2, "the peer was told lately");
+        net.now = Instant::from_nanos(rto);
+        connect(net);
+        assert_eq!(requests(net), 4, "it may have begun a new life since");
+    });
+}
+
+/// While one queue pair is left the peer is told. When the last one goes, what waits to leave and to be repeated ends.
+//= EPOP-006 test
+#[test]
+fn a_peer_without_queue_pairs_is_told_nothing() {
+    for waits_to_leave in [false, true] {
+        net(6, &Setup { qps: 2, ..setup() }, Weather { dead: true, ..Weather::default() }, |net| {
+            net.drain(0);
+            let (told, qps) = (requests(net), net.sides[0].qps.clone());
+            net.sides[0].engine.destroy_qp(qps[0]).unwrap();
+            net.sides[0].engine.set_port(net.now, PORT2, false);
+            net.drain(0);
+            assert_eq!(requests(net), told + 1, "on the port that is left");
+            if waits_to_leave {
+                net.sides[0].engine.set_port(net.now, PORT2, true);
+            }
+            net.sides[0].engine.destroy_qp(qps[1]).unwrap();
+            assert_eq!(net.sides[0].engine.next_timeout(), None);
+            net.drain(0);
+            net.sides[0].engine.set_port(net.now, PORT1, false);
+            net.run(net.now.as_nanos() + SECOND, |_| false);
+            assert_eq!(requests(net), told + 1);
+            assert_eq!(net.sides[0].engine.stats().port_update_unanswered, 0);
+        });
+    }
+}
+
+/// Not before packets that were sent before the mask have all arrived. A registration of the node that the port does not
+/// lead to hears nothing of it.
+//= EPOP-008 test
+#[test]
+fn a_masked_port_is_unmasked_when_its_time_is_over() {
+    net(2, &setup(), Weather::default(), |net| {
+        traffic(net, 30 * MS);
+        net.run(net.now.as_nanos() + MS, |_| false);
+        let half = peer_behind(net, PORT1, address(1, false));
+        let one = PortMask::NONE.with(PORT1);
+        forge(net, one);
+        net.run(net.now.as_nanos() + SECOND, |net| peer_ports(net, 0) == one);
+        let (masked_at, after_ns) = (net.now, net.sides[0].engine.config().port_unmask_after_ns);
+        net.post_from(1, 0, 1, 0, 20_000).unwrap();
+        let frames: Vec<_> = std::mem::take(&mut net.wire).into_values().collect();
+        let mut late = frames.iter().filter(|(to, port, _)| (*to, *port) == (0, PORT2));
+        for (wait_ns, ports) in [(after_ns - 1, one), (after_ns, PortMask::first(PLANES))] {
+            net.now = masked_at.after(wait_ns);
+            net.deliver(0, PORT2, &late.next().unwrap().2).unwrap();
+            assert_eq!(peer_ports(net, 0), ports);
+        }
+        net.drain(0);
+        assert_eq!(net.sides[0].engine.stats().peer_ports_unmasked, 1);
+        assert!(net.sides[0].engine.peer_ports(half).unwrap().contains(PORT2));
+        let of_half = |event: &&Event| matches!(event, Event::PeerPorts { peer, .. } if *peer == half);
+        assert_eq!(net.sides[0].events.iter().filter(of_half).count(), 0);
+    });
+}
+
+/// The driver has no frame for the port that one peer still needs: the update for another peer leaves meanwhile.
+//= EPOP-006 test
+#[test]
+fn a_peer_whose_port_has_no_room_does_not_hold_up_another() {
+    net(7, &setup(), Weather::default(), |net| {
+        net.drain(0);
+        let other = address(7, false);
+        let peer = peer_behind(net, PORT2, other);
+        connect(net, peer);
+        net.drain(0);
+        net.now = net.now.after(SECOND);
+        net.sides[0].engine.set_port(net.now, PORT2, false);
+        net.sides[0].engine.set_port(net.now, PORT2, true);
+        let mut out = [0; MAX_HEADER_LEN];
+        let mut leaves = |port| {
+            let ports = PortMask::NONE.with(port);
+            net.sides[0].engine.poll_transmit(net.now, ports, &mut out).map(|_| out[14 + 24..14 + 40] == other_octets())
+        };
+        assert_eq!((leaves(PORT2), leaves(PORT2), leaves(PORT2)), (Some(false), Some(true), None));
+        assert_eq!((leaves(PORT1), leaves(PORT1)), (Some(false), None));
+    });
+}
+
+fn other_octets() -> [u8; 16] {
+    let Ip::V6(octets) = address(7, false) else { unreachable!() };
+    octets
+}
+
+/// The EVs of an update that was not answered may be dead: the repetition takes others.
+//= EPOP-006 test
+#[test]
+fn a_repetition_takes_other_evs() {
+    // The other side asks nothing: answers change EVs, too.
+    net(8, &Setup { one_way: true, ..setup() }, Weather::default(), |net| {
+        net.drain(0);
+        net.wire.clear();
+        net.dead_ways = net.used.keys().copied().collect();
+        assert_eq!((net.dead_ways.len(), requests(net)), (2, 2));
+        let rto = EndpointConfig::default().port_update_rto_ns;
+        net.run(rto + MS, |_| false);
+        assert_eq!(requests(net), 4);
+        assert_eq!(net.sides[0].engine.next_timeout(), None, "answered");
+    });
+}
+
+/// A driver may call late: the update is repeated then.
+//= EPOP-006 test
+#[test]
+fn an_update_is_repeated_when_the_timer_comes_late() {
+    net(6, &setup(), Weather { dead: true, ..Weather::default() }, |net| {
+        net.drain(0);
+        for (round, late_ns) in [0, 1, 5_000_000].into_iter().enumerate() {
+            assert_eq!(net.sides[0].engine.stats().tx_endpoint_request, 2 * (round as u64 + 1));
+            net.now = net.now.after(EndpointConfig::default().port_update_rto_ns + late_ns);
+            net.sides[0].engine.handle_timeout(net.now);
+            net.drain(0);
+        }
+        assert_eq!(net.sides[0].engine.stats().tx_endpoint_request, 8);
+    });
+}
+
+/// Sixteen changes at one instant are told at once; the next one waits.
+//= EPOP-006, PORT-005 test
+#[test]
+fn sixteen_changes_of_ports_are_told_at_once() {
+    net(9, &setup(), Weather::default(), |net| {
+        net.run(net.now.as_nanos() + 100_000, |_| false);
+        net.now = net.now.after(SECOND);
+        for change in 0..17 {
+            let before = net.sides[0].engine.stats().tx_endpoint_request;
+            net.sides[0].engine.set_port(net.now, PORT2, change % 2 == 1);
+            net.drain(0);
+            let told = net.sides[0].engine.stats().tx_endpoint_request - before;
+            assert_eq!(told, if change == 16 { 0 } else { 1 + change % 2 }, "change {change}");
+        }
+    });
 }

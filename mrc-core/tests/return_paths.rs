@@ -3,8 +3,9 @@
 mod common;
 
 use common::{Net, Setup, Weather, net};
-use mrc_core::{EndpointConfig, Instant, PortMask, QpState, RetryConfig};
-use mrc_wire::{Ev, PortNum};
+use mrc_core::path::EvState;
+use mrc_core::{EndpointConfig, EvReport, Instant, PortMask, QpState, RetryConfig};
+use mrc_wire::{Body, Ev, PortNum, WireConfig, parse_frame};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -279,4 +280,89 @@ fn suspect_ways_are_replaced_however_early_it_is() {
         })
     });
     assert_eq!(ways[0], ways[1]);
+}
+
+/// An EV that is denied while a probe of it is under way does not become a return path.
+//= DENY-001, REV-003 test
+#[test]
+fn an_ev_that_is_denied_meanwhile_is_not_found() {
+    net(14, &Setup { one_way: true, ..Setup::default() }, Weather::default(), |net| {
+        traffic(net, 1_000_000);
+        net.run(net.now.as_nanos() + SECOND, |net| net.wire.is_empty());
+        // A base RTT without traffic: the next data draws a probe.
+        net.now = net.now.after(1_000_000);
+        net.post(0, 0, 0, 10_000).unwrap();
+        let asks = |net: &Net<'_>| {
+            net.wire.values().any(|(to, _, bytes)| {
+                let frame = parse_frame(bytes, bytes.len(), &WireConfig::default(), |_| true).unwrap();
+                *to == 0 && matches!(frame.body, Body::EndpointRequest(_))
+            })
+        };
+        assert!(net.run(net.now.as_nanos() + SECOND, asks));
+        let (now, profile) = (net.now, net.sides[1].profile.unwrap());
+        let engine = &mut net.sides[1].engine;
+        let mut evs = [EvReport::EMPTY; 16];
+        assert_eq!(engine.query_evs(profile, 0, &mut evs), Ok(16));
+        for report in &evs {
+            engine.set_ev_state(now, profile, &report.ev, EvState::Denied, false).unwrap();
+        }
+        let before = *engine.stats();
+        assert!(net.run(net.now.as_nanos() + SECOND, |net| net.wire.is_empty()));
+        let stats = net.sides[1].engine.stats();
+        assert!(stats.rx_endpoint_response > before.rx_endpoint_response);
+        assert_eq!(stats.return_path_found, before.return_path_found);
+    });
+}
+
+/// What taught a side its return paths also teaches it where news of its ports leave: however often a port changes
+/// before more is learned, the peer hears of it without a repetition.
+//= EPOP-006 test
+#[test]
+fn news_of_ports_leave_on_ways_that_work() {
+    for one_way in [false, true] {
+        let retry = RetryConfig { exponential: 25, ..Setup::default().retry };
+        let setup = Setup { tell_ports: true, one_way, retry, ..Setup::default() };
+        net(11, &setup, Weather::default(), |net| {
+            net.dead_ways = (0..2).flat_map(evs).filter(|ev| ev.0 % 8 != 1).map(|ev| (1, ev)).collect();
+            let end = net.now.as_nanos() + 12_000_000;
+            // Its own data teaches side 1, or probes do.
+            let sender = usize::from(!one_way);
+            while net.now.as_nanos() < end {
+                let done = net.sides[sender].completions.len();
+                net.post_from(sender, 0, 0, 0, 20_000).unwrap();
+                assert!(net.run(net.now.as_nanos() + SECOND, |net| net.sides[sender].completions.len() > done));
+            }
+            net.run(net.now.as_nanos() + SECOND, |_| false);
+            let port = PortNum::from_plane(1);
+            for change in 0..8 {
+                let up = change % 2 == 1;
+                net.sides[1].engine.set_port(net.now, port, up);
+                net.run(net.now.as_nanos() + 10_000, |_| false);
+                let side = &net.sides[0];
+                let known = side.engine.peer_ports(side.peer.unwrap()).unwrap();
+                assert_eq!(known.contains(port), up, "change {change}, one way {one_way}");
+            }
+        });
+    }
+}
+
+/// A side that cannot send waits four times the round trip that it assumes, 200 us in all; one that can send probes once per
+/// base RTT that it knows.
+//= REV-003 test
+#[test]
+fn probes_wait_for_the_round_trip_that_a_side_knows() {
+    let setup = Setup { one_way: true, ..Setup::default() };
+    net(11, &setup, Weather { delay_ns: 90_000, ..Weather::default() }, |net| {
+        traffic(net, 4_000_000);
+        let stats = net.sides[1].engine.stats();
+        assert!(stats.return_path_found > 10, "{stats:?}");
+        assert_eq!((stats.return_path_lost, stats.return_path_late), (0, 0));
+    });
+    let tweak: fn(&mut EndpointConfig) = |cfg| cfg.ev_probe_rate_limit = 1_000_000;
+    net(12, &Setup { tweak, ..Setup::default() }, Weather::default(), |net| {
+        traffic(net, 4_000_000);
+        let probes = net.sides[1].engine.stats().tx_endpoint_request;
+        let most = net.now.as_nanos() / net.sides[1].info(0).base_rtt_ns + 1;
+        assert!(probes <= most && probes > most / 2, "{probes} of {most}");
+    });
 }

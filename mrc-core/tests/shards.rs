@@ -9,10 +9,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use mrc_core::path::EvEntry;
 use mrc_core::{
-    ConfigError, Endpoint, EndpointConfig, Instant, Limits, OpRequest, OwnedStorage, PortMask, QpState, Shard,
-    ShardError, ShardMessage, ShardNews, Status, TableError,
+    ConfigError, Endpoint, EndpointConfig, Event, Instant, Limits, MAX_PORTS, OpRequest, OwnedStorage, PeerConfig,
+    PlanePath, PortMask, QpState, Route, RtrAttr, RtsAttr, Shard, ShardError, ShardMessage, ShardNews, Status,
+    TableError,
 };
-use mrc_wire::{Body, EndpointOp, Ev, Ip, PortNum, Qpn, WireConfig, parse_frame};
+use mrc_wire::{Body, EndpointOp, Ev, Ip, PortNum, Psn, Qpn, WireConfig, parse_frame};
 use shards::{Input, Unit, receivers, steer};
 
 const QPS: usize = 4;
@@ -424,6 +425,142 @@ fn messages_that_are_not_for_a_shard_are_refused() {
             }
             let unit = &world.units[1];
             assert_eq!(unit.engine.qp_info(unit.qps[0]).unwrap().state, QpState::Reset);
+        },
+    );
+}
+
+/// What a shard tells the first one at each state of its queue pair: only entry to RTS is a reason to tell a peer of our ports.
+//= EPOP-006 test
+#[test]
+fn the_first_shard_hears_whether_a_queue_pair_entered_rts() {
+    world(
+        4,
+        |_| {},
+        |world| {
+            let far = world.units[4].qps[0];
+            let unit = &mut world.units[3];
+            let (now, peer, profile, engine) = (world.now, unit.peer, unit.profile, &mut unit.engine);
+            let told = |engine: &mut Endpoint<'_>, profile, entered_rts| {
+                let news = ShardNews::PeerUsed { local: addr(0), remote: addr(1), profile, entered_rts };
+                assert_eq!(engine.poll_shard_message(), Some(ShardMessage { from: 3, to: Some(0), news }));
+                assert_eq!(engine.poll_shard_message(), None);
+            };
+            for (nth, polls) in [(0, true), (1, false)] {
+                let qp = unit.qps[nth];
+                engine.modify_to_init(qp).unwrap();
+                let rtr = RtrAttr::software(peer, Qpn::new(9), Psn::new(0), profile);
+                engine.modify_to_rtr(now, qp, &rtr).unwrap();
+                if polls {
+                    told(engine, Some(profile), false);
+                }
+                engine.modify_to_rts(now, qp, &RtsAttr::software(Psn::new(0))).unwrap();
+                if polls {
+                    told(engine, Some(profile), true);
+                }
+                engine.destroy_qp(qp).unwrap();
+                told(engine, None, false);
+            }
+            let first = &mut world.units[0];
+            first.connect(world.now, 0, far);
+            assert_eq!(first.engine.poll_shard_message(), None, "the first shard tells nobody");
+        },
+    );
+}
+
+/// A node may be registered again between what a shard says first and what it says last: the older registration is free then.
+#[test]
+fn an_older_registration_hears_that_a_shard_uses_it_no_longer() {
+    world(
+        2,
+        |_| {},
+        |world| {
+            let Unit { engine, peer, profile, .. } = &mut world.units[0];
+            let say = |engine: &mut Endpoint<'_>, profile| {
+                let news =
+                    ShardNews::PeerUsed { local: addr(0), remote: addr(1), profile, entered_rts: profile.is_some() };
+                engine.handle_shard_message(world.now, &ShardMessage { from: 1, to: Some(0), news }).unwrap();
+            };
+            say(engine, Some(*profile));
+            assert_eq!(engine.remove_peer(*peer), Err(TableError::Busy("peer")));
+            let mut planes = [None; MAX_PORTS];
+            planes[0] = Some(PlanePath { next_hop: [2; 6], outer_src: None });
+            let (local, remote) = (addr(0), addr(1));
+            let again = PeerConfig { local, remote, planes, route: Route::Plain, hop_limit: 64 };
+            engine.add_peer(&again).unwrap();
+            say(engine, None);
+            assert_eq!(engine.remove_peer(*peer), Ok(()));
+        },
+    );
+}
+
+/// The first shard loses its own queue pairs while the peer has not answered it: it goes on for those of another shard.
+//= EPOP-006 test
+#[test]
+fn the_first_shard_repeats_updates_for_the_others() {
+    world(
+        4,
+        |_| {},
+        |world| {
+            world.connect(0);
+            world.connect(3);
+            world.run(SECOND, |_| false);
+            world.updates.fill(0);
+            world.push(0, 0, Input::Port(port(1), false));
+            world.run(1, |_| false);
+            assert_eq!(world.updates[0], 1);
+            world.events.clear();
+            for qp in world.units[0].qps.clone() {
+                world.units[0].engine.destroy_qp(qp).unwrap();
+            }
+            world.drain(0);
+            world.run(SECOND, |_| false);
+            assert_eq!(world.updates[0], 2, "lost, and repeated once");
+            let far = &world.units[4];
+            assert!(!far.engine.peer_ports(far.peer).unwrap().contains(port(1)));
+        },
+    );
+}
+
+/// A shard that hears of a mask from another one does as if the peer had told it: it raises one event, and for a while
+/// believes no packet from the masked port.
+//= EPOP-005, EPOP-008 test
+#[test]
+fn a_mask_heard_from_another_shard_holds_as_one_from_the_peer() {
+    world(
+        2,
+        |_| {},
+        |world| {
+            world.connect(1);
+            world.run(SECOND, |_| false);
+            let one = PortMask::first(2).without(port(2));
+            let events = |world: &mut World<'_>| {
+                let engine = &mut world.units[1].engine;
+                let ports = |event| if let Event::PeerPorts { ports, .. } = event { Some(ports) } else { None };
+                std::iter::from_fn(|| engine.poll_event()).filter_map(ports).collect::<Vec<_>>()
+            };
+            events(world);
+            let hear = |world: &mut World<'_>, ports| {
+                let (news, now) = (ShardNews::PeerPorts { local: addr(0), remote: addr(1), ports }, world.now);
+                let message = ShardMessage { from: 0, to: None, news };
+                world.units[1].engine.handle_shard_message(now, &message).unwrap();
+            };
+            let before = world.units[1].engine.stats().peer_ports_changed;
+            hear(world, one);
+            assert_eq!(events(world), [one]);
+            assert_eq!(world.units[1].engine.stats().peer_ports_changed, before + 1);
+            // Acknowledgements come back through both ports.
+            let after_ns = world.units[1].engine.config().port_unmask_after_ns;
+            world.post(1);
+            assert!(world.run(after_ns / 2, |world| world.done(1) == QPS));
+            assert!(world.units[1].engine.stats().ports[1].rx_packets > 0);
+            assert_eq!(events(world), []);
+            world.run(after_ns, |_| false);
+            world.post(1);
+            assert!(world.run(after_ns, |world| world.done(1) == 2 * QPS));
+            assert_eq!(events(world).len(), 1, "unmasked by a packet");
+            let known = world.units[1].engine.peer_ports(world.units[1].peer).unwrap();
+            hear(world, known);
+            assert_eq!(events(world), [], "nothing new");
         },
     );
 }

@@ -217,4 +217,23 @@ mod tests {
         assert_eq!(ports_of(0b1_0011, false), ports);
         assert_eq!(ports_of(0b1001, true), ports);
     }
+
+    /// RFC 1071: the words of a header with a right checksum add up to all ones, however often the sum carries.
+    //= IP4-001 test
+    #[test]
+    fn a_header_with_another_source_has_a_right_checksum() {
+        let destination = [192, 0, 2, 1];
+        for source in [[0; 4], [10, 0, 0, 1], [0xFF; 4], [0xBF, 0xFF, 0xFD, 0xFE], [0, 0, 0xFF, 0xFF]] {
+            for id in 0..=u16::MAX {
+                let mut header = [0x45, 0xB8, 0, 60, 0, 0, 0x40, 0, 64, 17, 0x12, 0x34, 9, 9, 9, 9, 0, 0, 0, 0];
+                header[4..6].copy_from_slice(&id.to_be_bytes());
+                header[16..].copy_from_slice(&destination);
+                set_source(&mut header, &Ip::V4(source));
+                assert_eq!((&header[12..16], &header[16..]), (&source[..], &destination[..]));
+                let words = header.as_chunks::<2>().0.iter().map(|word| u64::from(u16::from_be_bytes(*word)));
+                let sum = words.sum::<u64>();
+                assert_eq!(sum % 0xFFFF, 0, "{header:?}");
+            }
+        }
+    }
 }

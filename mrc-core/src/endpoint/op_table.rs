@@ -4,7 +4,7 @@
 use mrc_wire::{EndpointOp, Ev, Ip, PortNum};
 
 use super::{
-    EvProfileHandle,
+    EvProfileHandle, PeerHandle,
     ops::OpAnswer,
     peers::{PeerList, PeerListId, PeerSlot},
     shards::{RESPONSES, Shard, ShardMessage, ShardNews},
@@ -29,8 +29,8 @@ const LATE_NS: u64 = 1_000_000_000;
 /// Who asked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Owner {
-    /// The application, with its cookie.
-    Application(u64),
+    /// The application, with its cookie, and the peer by the handle that it knows, which may be stale when the request ends.
+    Application { cookie: u64, peer: PeerHandle },
     /// A QP that looks for a return path to its peer.
     ReturnPath { qp: QpHandle, choice: Choice },
 }
@@ -68,7 +68,7 @@ impl Request {
         ports: PortMask::NONE,
         dscp: None,
         path: EvEntry::EMPTY,
-        owner: Owner::Application(0),
+        owner: Owner::Application { cookie: 0, peer: PeerHandle::from_index(0) },
         timeout_ns: 0,
         sent_at: Instant::ZERO,
         deadline: Instant::FAR,
@@ -383,7 +383,7 @@ impl Ops {
     pub(super) fn finish(&mut self, nth: u8, answer: Option<OpAnswer>) -> Option<(QpHandle, Choice)> {
         let slot = self.slot(nth)?;
         match slot.owner {
-            Owner::Application(_) => {
+            Owner::Application { .. } => {
                 slot.stage = Stage::Done(answer);
                 self.done.push(nth);
                 None
@@ -438,24 +438,10 @@ impl Ops {
     }
 }
 
-crate::image::stored!(enum Owner { 0 => Application(cookie), 1 => ReturnPath { qp, choice } });
+crate::image::stored!(enum Owner { 0 => Application { cookie, peer }, 1 => ReturnPath { qp, choice } });
 crate::image::stored!(enum Stage { 0 => Free, 1 => Queued, 2 => Sent, 3 => Done(answer) });
 crate::image::stored!(struct Request { stage, peer, id, op, ports, dscp, path, owner, timeout_ns, sent_at, deadline });
 crate::image::stored!(struct DueResponse { peer, local, id, op, timestamp, serviced, arrived, port, ev });
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    //= EPOP-004 test
-    #[test]
-    fn a_pace_allows_its_burst_and_then_its_rate() {
-        let mut pace = Pace::per_second(1_000, 4);
-        let at = |us: u64| Instant::from_nanos(us * 1_000);
-        let burst = (0..10).filter(|_| pace.allows(at(5_000))).count();
-        assert_eq!(burst, 4);
-        let steady = (0..1_000).filter(|&ms| pace.allows(at(6_000 + ms * 100))).count();
-        assert_eq!(steady, 100, "one per millisecond, asked ten times as often");
-        assert!(!Pace::per_second(0, 4).allows(at(0)));
-    }
-}
+mod tests;

@@ -51,7 +51,7 @@ pub struct OpRequest {
 pub struct OpOutcome {
     /// Of the request.
     pub cookie: u64,
-    /// Of the request.
+    /// Of the request; stale if it was removed meanwhile.
     pub peer: PeerHandle,
     /// Of the request.
     pub op: EndpointOp,
@@ -89,7 +89,7 @@ impl Endpoint<'_> {
             ports: request.ports,
             dscp: request.dscp,
             path: request.path,
-            owner: Owner::Application(request.cookie),
+            owner: Owner::Application { cookie: request.cookie, peer },
             timeout_ns: request.timeout_ns,
             ..Request::NONE
         });
@@ -101,10 +101,9 @@ impl Endpoint<'_> {
         let nth = self.ops.done.pop()?;
         let request = self.ops.slot(nth)?;
         let Stage::Done(answer) = core::mem::replace(&mut request.stage, Stage::Free) else { return None };
-        let Owner::Application(cookie) = request.owner else { return None };
-        let (peer, op) = (request.peer, request.op);
+        let Owner::Application { cookie, peer } = request.owner else { return None };
+        let op = request.op;
         self.ops.free |= 1u64.wrapping_shl(nth.into());
-        let peer = self.peers.get(peer as usize)?.handle(peer);
         Some(OpOutcome { cookie, peer, op, answer })
     }
 
@@ -301,3 +300,33 @@ impl Endpoint<'_> {
 }
 
 crate::image::stored!(struct OpAnswer { port, rtt_ns, adjusted });
+
+#[cfg(test)]
+mod tests {
+    use std::vec;
+
+    use super::super::fetch::tests::{limits, pair};
+    use crate::{Instant, MAX_HEADER_LEN, OwnedStorage, PortMask};
+
+    /// Three peers have not answered: two are asked again by the first call, the third by the next one.
+    //= EPOP-006 test
+    #[test]
+    fn updates_that_are_due_together_are_repeated_a_few_per_call() {
+        let mut storage = [(); 2].map(|()| OwnedStorage::new(limits()).unwrap());
+        let [side, _] = &mut pair(&mut storage, 0);
+        let engine = &mut side.engine;
+        let mut head = [0; MAX_HEADER_LEN];
+        engine.set_port(Instant::ZERO, mrc_wire::PortNum::from_plane(1), false);
+        while engine.poll_transmit(Instant::ZERO, PortMask::ALL, &mut head).is_some() {}
+        let late = Instant::from_nanos(1_000_000_000);
+        engine.cfg.call_budget = 2;
+        let mut rounds = vec![];
+        while engine.ops.deadline() <= late {
+            let before = engine.stats().tx_endpoint_request;
+            engine.ops_timeout(late);
+            while engine.poll_transmit(late, PortMask::ALL, &mut head).is_some() {}
+            rounds.push(engine.stats().tx_endpoint_request - before);
+        }
+        assert_eq!(rounds, [2, 1]);
+    }
+}

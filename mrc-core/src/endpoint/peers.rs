@@ -386,6 +386,27 @@ mod tests {
         }
     }
 
+    /// What an image has of a list makes the same list again, and refuses a peer that is on it.
+    #[test]
+    fn an_image_of_a_list_has_its_peers_in_their_order() {
+        let mut peers = vec![PeerSlot::EMPTY; 8];
+        let mut list = PeerList::new(PeerListId::Waiting);
+        let order = [5, 2, 7, 1];
+        order.into_iter().for_each(|peer| list.push(&mut peers, peer));
+        let mut from = Listed(&mut list, &mut peers);
+        let (mut members, mut next) = (vec![], from.first());
+        while let Some(place) = next {
+            let (member, after) = from.at(place).unwrap();
+            members.push(member);
+            next = after.filter(|_| members.len() < 8);
+        }
+        assert_eq!(members, order);
+        let (mut peers, mut list) = (vec![PeerSlot::EMPTY; 8], PeerList::new(PeerListId::Waiting));
+        let mut to = Listed(&mut list, &mut peers);
+        assert!(members.into_iter().all(|peer| to.append(peer)) && !to.append(2) && !to.append(8));
+        assert_eq!(to.first(), Some(5));
+    }
+
     #[test]
     fn lists_keep_their_order_whoever_leaves() {
         let mut peers = vec![PeerSlot::EMPTY; 16];

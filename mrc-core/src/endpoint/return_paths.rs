@@ -128,3 +128,26 @@ impl Endpoint<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::fetch::tests::{limits, pair};
+    use crate::{Instant, MAX_HEADER_LEN, OwnedStorage, PortMask};
+
+    /// Three peers with two queue pairs each, as their addresses tell.
+    //= REV-003 test
+    #[test]
+    fn a_probe_of_a_return_path_goes_to_the_peer_of_its_queue_pair() {
+        let mut storage = [(); 2].map(|()| OwnedStorage::new(limits()).unwrap());
+        let [side, _] = &mut pair(&mut storage, 0);
+        let engine = &mut side.engine;
+        let (now, mut head) = (Instant::from_nanos(1_000_000), [0; MAX_HEADER_LEN]);
+        while engine.poll_transmit(now, PortMask::ALL, &mut head).is_some() {}
+        for qp in 0..6u8 {
+            engine.qps[usize::from(qp)].reverse.on_data_received();
+            engine.probe_return_path(now, qp.into());
+            assert!(engine.poll_transmit(now, PortMask::ALL, &mut head).is_some());
+            assert_eq!(head[14 + 24..][..3], [0xFD, 1, qp % 3], "queue pair {qp}");
+        }
+    }
+}

@@ -463,6 +463,11 @@ impl Net<'_> {
             frame.resize(frame.len() + usize::from(tx.pad), 0);
             frame.extend(icrc::compute(&frame[tx.l3_offset..]).unwrap());
             assert_eq!(frame.len(), tx.frame_len());
+            let class = match frame[tx.l3_offset] >> 4 {
+                4 => frame[tx.l3_offset + 1],
+                _ => frame[tx.l3_offset] << 4 | frame[tx.l3_offset + 1] >> 4,
+            };
+            assert_eq!(tx.traffic_class, class, "a driver that picks a queue reads another class than switches do");
             self.send(which, tx.port, frame);
         }
     }

@@ -11,10 +11,10 @@ use common::{Net, Setup, VA, Weather, net};
 use mrc_core::cc::{CcConfig, NsccConfig};
 use mrc_core::{
     CcProfileHandle, ConfigError, Endpoint, EndpointConfig, EvProfileHandle, Instant, Limits, MAX_HEADER_LEN,
-    ModifyError, OwnedStorage, PortConfig, PortMask, QpccInfo, QpccState, RtrAttr, RtsAttr, SendWr, TableError,
-    Trimming,
+    MAX_PORTS, ModifyError, OwnedStorage, Pd, PeerConfig, PlanePath, PortConfig, PortMask, QpInit, QpccInfo, QpccState,
+    Route, RtrAttr, RtsAttr, SendWr, TableError, Trimming,
 };
-use mrc_wire::{Body, Ip, Psn, Rkey, SackRepr, WireConfig, icrc, parse_frame};
+use mrc_wire::{Body, Ip, Psn, Qpn, Rkey, SackRepr, WireConfig, icrc, parse_frame};
 
 const SECOND: u64 = 1_000_000_000;
 /// Nominal bytes of a full packet of the harness as controllers assume it, and of one it sends.
@@ -424,6 +424,37 @@ fn the_first_feedback_of_a_destination_triggers_one_probe_for_its_base_rtt() {
             net.post(0, 9, 0, 10_000).unwrap();
             let messages = net.sides[0].completions.len() + 1;
             assert_eq!(probes(net, messages).0, probes_sent);
+        }
+    });
+}
+
+/// A controller begins with what another one measured to the same peer, and with nothing measured to another peer.
+//= NSCC-024, QPCC-001 test
+#[test]
+fn a_controller_begins_with_the_base_rtt_of_its_peer() {
+    let setup = profiles(1, &[CcConfig::Nscc(nscc()), CcConfig::Nscc(nscc())]);
+    net(1, &setup, Weather::default(), |net| {
+        net.post(0, 1, 0, 10_000).unwrap();
+        assert_eq!(probes(net, 1), (1, 0));
+        let measured = net.qpcc(0).base_rtt_ns.unwrap();
+        assert!(measured < 9_000);
+        let stranger = {
+            let mut planes = [None; MAX_PORTS];
+            planes[0] = Some(PlanePath { next_hop: [4; 6], outer_src: None });
+            let (local, remote) = (common::address(0, false), common::address(9, false));
+            let peer = PeerConfig { local, remote, planes, route: Route::Plain, hop_limit: 64 };
+            net.sides[0].engine.add_peer(&peer).unwrap()
+        };
+        let known = net.sides[0].peer.unwrap();
+        for (peer, profile, base) in [(stranger, 1, 10_000), (known, 2, measured), (stranger, 2, 10_000)] {
+            let side = &mut net.sides[0];
+            let qp = side.engine.create_qp(&QpInit { pd: Pd(0), send_cq: side.cq, recv_cq: side.cq }).unwrap();
+            side.engine.modify_to_init(qp).unwrap();
+            let rtr = RtrAttr::software(peer, Qpn::new(9), Psn::new(0), side.profile.unwrap());
+            side.engine.modify_to_rtr(net.now, qp, &rtr).unwrap();
+            let cc = Some(CcProfileHandle::from_index(profile));
+            side.engine.modify_to_rts(net.now, qp, &RtsAttr { cc, ..RtsAttr::software(Psn::new(0)) }).unwrap();
+            assert_eq!(side.engine.qpcc_info(qp).unwrap().base_rtt_ns, Some(base), "{peer:?}, profile {profile}");
         }
     });
 }

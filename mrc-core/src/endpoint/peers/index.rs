@@ -215,6 +215,35 @@ mod tests {
         Ip::V4(n.to_be_bytes())
     }
 
+    /// Neighbours share few buckets, and which ones depends on the key: a chain stays short whoever chooses the addresses.
+    #[test]
+    fn addresses_spread_over_the_buckets() {
+        let peers = vec![PeerSlot::EMPTY; 64];
+        let v6 = |n: u32| {
+            let mut octets = [0xFD; 16];
+            octets[12..].copy_from_slice(&n.to_be_bytes());
+            Ip::V6(octets)
+        };
+        let prefix = |n: u32| {
+            let mut octets = [0xFD; 16];
+            octets[4..8].copy_from_slice(&n.to_be_bytes());
+            Ip::V6(octets)
+        };
+        let families: [fn(u32) -> Ip; 3] = [address, v6, prefix];
+        let buckets = |key: u64, of: &dyn Fn(u32) -> Ip| -> Vec<usize> {
+            (0..64).map(|n| PeerIndex::new(key).bucket(&peers, &of(n))).collect()
+        };
+        for of in families {
+            let [one, other] = [7, 8].map(|key| buckets(key, &of));
+            let mut used = one.clone();
+            used.sort_unstable();
+            used.dedup();
+            // Of 64 buckets 64 addresses leave 23 empty on average.
+            assert!(used.len() > 32 && used.iter().all(|&bucket| bucket < 64), "{used:?}");
+            assert!(one.iter().zip(&other).filter(|(one, other)| one == other).count() < 8);
+        }
+    }
+
     /// Three planes; the second and third may have addresses of their own, which two slots of a node may share.
     #[test]
     fn peers_are_found_by_each_address_until_they_are_removed() {
