@@ -31,7 +31,10 @@ fn a_queue_pair_names_what_there_is() {
     let nowhere = CqHandle::from_index(1);
     assert!(!may_be(|_, qp| qp.send_cq = nowhere));
     assert!(!may_be(|_, qp| qp.recv_cq = nowhere));
-    assert!(may_be(|_, qp| (qp.used, qp.recv_cq) = (false, nowhere)), "what was destroyed may have outlived its queues");
+    assert!(
+        may_be(|_, qp| (qp.used, qp.recv_cq) = (false, nowhere)),
+        "what was destroyed may have outlived its queues"
+    );
     assert!(!may_be(|engine, qp| engine.peers[qp.peer as usize].used = false));
     assert!(!may_be(|_, qp| qp.peer = u32::MAX));
     assert!(!may_be(|engine, qp| qp.ev_profile = engine.ev_profiles.len() as u32));
@@ -95,7 +98,11 @@ fn an_image_that_contradicts_itself_is_refused_where_it_does() {
     assert_eq!(refused(|_| {}), Ok(()));
     let at = |what| Err(ImageError::Damaged(what));
     assert_eq!(refused(|engine| engine.qps[0].state = QpState::Init), at("queue pairs"));
-    assert_eq!(refused(|engine| engine.qps[1].qpn = engine.qps[0].qpn), at("queue pairs"), "the number of another slot");
+    assert_eq!(
+        refused(|engine| engine.qps[1].qpn = engine.qps[0].qpn),
+        at("queue pairs"),
+        "the number of another slot"
+    );
     assert_eq!(refused(|engine| engine.peers[0].ev_profile = Some(u32::MAX)), at("peers"));
     assert_eq!(refused(|engine| engine.peers[0].shards_profile = Some(u32::MAX)), at("peers"));
     assert_eq!(refused(|engine| engine.qpccs[engine.qps[0].qpcc.unwrap() as usize].users = 0), at("queue pairs"));
