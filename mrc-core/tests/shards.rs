@@ -9,10 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use mrc_core::path::EvEntry;
 use mrc_core::{
-    ConfigError, Endpoint, EndpointConfig, Instant, Limits, OpRequest, OwnedStorage, PortMask, QpState, Shard,
+    ConfigError, Endpoint, EndpointConfig, Instant, Limits, OpRequest, OwnedStorage, PortMask, QpState, RtrAttr, Shard,
     ShardError, ShardMessage, ShardNews, Status, TableError,
 };
-use mrc_wire::{Body, EndpointOp, Ev, Ip, PortNum, Qpn, WireConfig, parse_frame};
+use mrc_wire::{Body, EndpointOp, Ev, Ip, PortNum, Psn, Qpn, WireConfig, parse_frame};
 use shards::{Input, Unit, receivers, steer};
 
 const QPS: usize = 4;
@@ -275,6 +275,30 @@ fn a_first_shard_without_queue_pairs_speaks_for_the_others() {
             world.run(SECOND, |_| false);
             assert_eq!(world.updates[..4], [0; 4], "nobody there cares");
             assert_eq!(world.units[0].engine.remove_peer(peer), Ok(()));
+        },
+    );
+}
+
+/// The first shard hears of the first queue pair towards a peer, when it can receive, and of no other one.
+//= EPOP-006 test
+#[test]
+fn the_first_queue_pair_towards_a_peer_is_told() {
+    world(
+        2,
+        |_| {},
+        |world| {
+            let now = world.now;
+            let unit = &mut world.units[1];
+            let (peer, profile, qps) = (unit.peer, unit.profile, unit.qps.clone());
+            for (nth, qp) in qps.into_iter().enumerate() {
+                unit.engine.modify_to_init(qp).unwrap();
+                let rtr = RtrAttr::software(peer, Qpn::new(40), Psn::new(0), profile);
+                unit.engine.modify_to_rtr(now, qp, &rtr).unwrap();
+                let told = unit.engine.poll_shard_message().map(|message| (message.to, message.news));
+                let used =
+                    ShardNews::PeerUsed { local: addr(0), remote: addr(1), profile: Some(profile), entered_rts: false };
+                assert_eq!(told, (nth == 0).then_some((Some(0), used)), "queue pair {nth}");
+            }
         },
     );
 }
