@@ -320,6 +320,12 @@ mod tests {
         );
         assert_eq!(rts.set_knob("reorder_delay", 2_000_000_000), Err(KnobError::Range));
         assert_eq!(rts.set_knob("tail_probe", 2_000_000_000), Err(KnobError::Range));
+        assert_eq!(rts.set_knob("tail_probe", 1_000_000_000), Ok(()), "a second is the longest");
+        let actions = [LossEvAction::ByTrimming, LossEvAction::AssumedBad, LossEvAction::Skip, LossEvAction::None];
+        for (value, action) in (0..).zip(actions) {
+            assert_eq!(rts.set_knob("loss_ev_action", value), Ok(()));
+            assert_eq!(rts.paths.loss_ev_action, action);
+        }
     }
 
     #[test]

@@ -83,3 +83,19 @@ impl PortMask {
         self.0.count_ones()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_has_ports_up_to_31_only() {
+        for number in 1..=255 {
+            let port = PortNum::new(number).unwrap();
+            let (one, all) = (PortMask::NONE.with(port), PortMask::from_bits(u32::MAX));
+            let exists = number < 32;
+            assert_eq!((one.contains(port), one.is_empty(), all.contains(port)), (exists, !exists, exists), "{number}");
+            assert_eq!(all.without(port) == all, !exists, "{number}");
+        }
+    }
+}

@@ -433,6 +433,18 @@ mod tests {
         assert_eq!(table, "xx..x\nx.x.x\nx..xx\nx...x\nx...x\n");
     }
 
+    /// Answers to probes of the last life may still come, so that the next one must know its identifiers.
+    //= PROBE-010 test
+    #[test]
+    fn a_reset_queue_pair_knows_which_probes_it_sent() {
+        let mut qp = Qp::EMPTY;
+        qp.req.probes.begin_after(&Requester::IDLE.probes, 12_345);
+        let ended = format!("{:?}", qp.req.probes.ended());
+        assert_ne!(ended, format!("{:?}", Requester::IDLE.probes));
+        qp.reset();
+        assert_eq!(format!("{:?}", qp.req.probes), ended);
+    }
+
     /// What packets touch begins with a line of memory, or lies in one: a packet of a QP that no cache holds waits for each line.
     #[test]
     fn lines() {

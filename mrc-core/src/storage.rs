@@ -418,6 +418,19 @@ mod tests {
         assert_eq!(refused(Limits { ev_profiles: 0, ..Limits::default() }), named("ev_profiles"));
     }
 
+    /// The sum that must fit is what an embedder lends.
+    #[test]
+    fn all_slices_are_in_the_sum() {
+        macro_rules! lent_bytes {
+            ($($(#[$doc:meta])* $field:ident: $ty:ty, $empty:expr, |$l:ident| $count:expr;)*) => {
+                |lent: Storage<'_>| 0 $(+ size_of_val::<[_]>(lent.$field))*
+            };
+        }
+        let bytes = storage_slices!(lent_bytes)(OwnedStorage::new(Limits::default()).unwrap().lend());
+        assert_eq!(Limits::default().check_bytes(bytes), Ok(()));
+        assert_eq!(Limits::default().check_bytes(bytes - 1), Err(ConfigError::Range { what: "events" }));
+    }
+
     /// The documented bound: MPR 8, 128 active EVs of 192, queue depth 64, both directions.
     #[test]
     fn memory_per_qp() {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use mrc_core::path::EvEntry;
 use mrc_core::{
     Access, ConfigError, Endpoint, EndpointConfig, Instant, Limits, MAX_PORTS, MemRange, ModifyError, OwnedStorage, Pd,
-    PeerConfig, PlanePath, PortConfig, QpInit, Rng, Route, RtrAttr, Seed,
+    PeerConfig, PlanePath, PortConfig, QpInit, Rng, Route, RtrAttr, Seed, Storage,
 };
 use mrc_wire::{Ev, Ip, PortNum, Psn, Qpn};
 
@@ -35,6 +35,9 @@ fn a_wire_configuration_that_cannot_work_is_refused_by_name() {
     assert_eq!(refused(|cfg| cfg.wire.bth_se_bit = 5), "wire.bth_se_bit");
     assert_eq!(refused(|cfg| cfg.wire.eeth_op_bit = 3), "wire.eeth_op_bit");
     assert_eq!(refused(|cfg| cfg.wire.neth_cc_type = 16), "wire.neth_cc_type");
+    let mut cfg = config();
+    (cfg.wire.neth_cc_type, cfg.wimm_nak_syndrome) = (15, 0x7F);
+    assert!(Endpoint::new(cfg, OwnedStorage::new(Limits::default()).unwrap().lend(), 1).is_ok());
     for syndrome in [0x00, 0x1F, 0x20, 0x60, 0x80] {
         assert_eq!(refused(|cfg| cfg.wimm_nak_syndrome = syndrome), "wimm_nak_syndrome", "{syndrome:#x}");
     }
@@ -125,5 +128,92 @@ fn a_queue_pair_never_has_the_number_of_the_one_before() {
         assert!(qp.qpn().value() > 2, "{:?} is reserved", qp.qpn());
         engine.destroy_qp(qp).unwrap();
         before = Some(qp);
+    }
+}
+
+/// Each limit takes the ends of its documented range and nothing beyond them; the refusal names it.
+#[test]
+fn each_limit_takes_its_whole_range_and_no_more() {
+    type Set = fn(&mut Limits, usize);
+    let whole: [(&str, Set, usize, usize); 16] = [
+        ("qps", |l, n| l.qps = n, 1, 65_536),
+        ("mpr", |l, n| l.mpr = n, 1, 256),
+        ("send_queue", |l, n| l.send_queue = n, 1, 1 << 20),
+        ("recv_queue", |l, n| l.recv_queue = n, 0, 1 << 20),
+        ("wimm", |l, n| l.wimm = n, 0, 65_535),
+        ("evs", |l, n| (l.evs, l.active_evs) = (n, 1), 1, 4_096),
+        ("evs", |l, n| (l.evs, l.active_evs) = (7, n), 1, 7),
+        ("cqs", |l, n| l.cqs = n, 1, 65_536),
+        ("cq_depth", |l, n| l.cq_depth = n, 1, 1 << 20),
+        ("mrs", |l, n| l.mrs = n, 1, 65_536),
+        ("peers", |l, n| l.peers = n, 1, 65_536),
+        ("planes", |l, n| l.planes = n, 1, 8),
+        ("ev_profiles", |l, n| l.ev_profiles = n, 1, 65_536),
+        ("profile_evs", |l, n| l.profile_evs = n, 1, 65_535),
+        ("cc_profiles", |l, n| l.cc_profiles = n, 1, 65_536),
+        ("qpccs", |l, n| l.qpccs = n, 1, 65_536),
+    ];
+    let check = |set: Set, n| {
+        let mut limits = Limits::default();
+        set(&mut limits, n);
+        limits.check()
+    };
+    let refuses = |what, set, n| assert_eq!(check(set, n), Err(ConfigError::Range { what }), "{what} = {n}");
+    for (what, set, least, most) in whole {
+        assert_eq!((check(set, least), check(set, most)), (Ok(()), Ok(())), "{what}");
+        if least > 0 {
+            refuses(what, set, least - 1);
+        }
+        // Twice as much, too, since some limits are powers of two.
+        refuses(what, set, most + 1);
+        refuses(what, set, 2 * most + 2);
+        refuses(what, set, (most + 1).next_power_of_two() * 2);
+    }
+    let powers: [(&str, Set); 5] = [
+        ("mpr", |l, n| l.mpr = n),
+        ("send_queue", |l, n| l.send_queue = n),
+        ("recv_queue", |l, n| l.recv_queue = n),
+        ("cq_depth", |l, n| l.cq_depth = n),
+        ("tx_packets", |l, n| l.tx_packets = n),
+    ];
+    for (what, set) in powers {
+        assert_eq!(check(set, 64), Ok(()), "{what}");
+        refuses(what, set, 48);
+    }
+    let (tx_packets, refusals): (Set, Set) = (|l, n| l.tx_packets = n, |l, n| l.refusals = n);
+    assert_eq!(check(tx_packets, 8), Ok(()));
+    refuses("tx_packets", tx_packets, 4);
+    // From a whole window on, which is 1 024 packets here, nothing need be a power of two.
+    refuses("tx_packets", tx_packets, 1_023);
+    assert_eq!((check(tx_packets, 1_024), check(tx_packets, 1_025)), (Ok(()), Ok(())));
+    assert_eq!((check(refusals, 0), check(refusals, 65_536)), (Ok(()), Ok(())));
+    refuses("refusals", refusals, 65_537);
+    refuses("refusals", refusals, 65_538);
+}
+
+macro_rules! lent_bytes {
+    ($($(#[$doc:meta])* $field:ident: $ty:ty, $empty:expr, |$l:ident| $count:expr;)*) => {
+        fn lent_bytes(storage: &Storage<'_>) -> usize {
+            0 $(+ size_of_val::<[_]>(storage.$field))*
+        }
+    };
+}
+
+mrc_core::storage_slices!(lent_bytes);
+
+/// What an embedder adds for one queue pair more, and for a peer whether micro-SIDs lead to it or not.
+#[test]
+fn a_queue_pair_costs_what_the_limits_say() {
+    let bytes = |limits: Limits| lent_bytes(&OwnedStorage::new(limits).unwrap().lend());
+    let usual = Limits::default();
+    let uneven =
+        Limits { mpr: 1, tx_packets: 32, send_queue: 4, recv_queue: 0, wimm: 3, evs: 5, active_evs: 2, ..usual };
+    for limits in [usual, uneven, Limits { recv_queue: 2, ..uneven }] {
+        let more = Limits { qps: limits.qps + 3, ..limits };
+        assert_eq!(bytes(more) - bytes(limits), 3 * limits.bytes_per_qp(), "{limits:?}");
+    }
+    assert_eq!(usual.routes(), usual.peers, "all of them");
+    for srv6_peers in 0..=usual.peers {
+        assert_eq!(Limits { srv6_peers, ..usual }.routes(), srv6_peers);
     }
 }

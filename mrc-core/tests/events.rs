@@ -4,6 +4,7 @@
 mod common;
 
 use common::{Setup, Weather, net};
+use mrc_core::path::EvState::{Good, Skip};
 use mrc_core::{Discard, ErrorCause, Event, EventMask, LossCause, QpState, RetryConfig, Trimming};
 
 const SECOND: u64 = 1_000_000_000;
@@ -76,6 +77,22 @@ fn by_default_only_what_an_operator_needs_is_told() {
         assert!(net.run(SECOND, |net| net.completed(1)));
         assert!(net.sides[0].engine.stats().retransmitted > 0 && net.sides[0].engine.stats().ev_skipped > 0);
         assert!(net.sides[0].events.iter().all(|event| EventMask::default().contains(event.kind())));
+        let tells_of_skips = |event: &Event| match event {
+            Event::Ev { transition, .. } => [transition.from, transition.to].iter().all(|s| [Good, Skip].contains(s)),
+            _ => false,
+        };
+        assert!(!net.sides[0].events.iter().any(tells_of_skips), "marks come and go");
         assert!(!EventMask::default().contains(EventMask::LOSS.with(EventMask::DISCARD)));
     });
+}
+
+/// A set goes through one byte of a host's configuration and comes back.
+#[test]
+fn sets_of_events_are_sets() {
+    let (loss, path) = (EventMask::LOSS, EventMask::PATH);
+    let both = loss.with(path);
+    assert_eq!((both.with(loss), both.with(both)), (both, both));
+    assert_eq!((both.bits(), EventMask::NONE.bits(), EventMask::ALL.bits()), (loss.bits() + path.bits(), 0, u8::MAX));
+    assert_eq!(EventMask::from_bits(both.bits()), both);
+    assert!(both.contains(loss) && both.contains(path) && !both.contains(EventMask::DISCARD));
 }

@@ -6,8 +6,9 @@ use common::{Setup, Weather, address, net};
 use mrc_core::cc::CcConfig;
 use mrc_core::path::{EvEntry, EvFormat, ProfileError};
 use mrc_core::{
-    EvEventMask, EvMode, EvProfileConfig, EvProfileHandle, Instant, MAX_PORTS, ModifyError, OpError, OpRequest, Pd,
-    PeerConfig, PeerHandle, PlanePath, PortMask, QpHandle, QpInit, Route, RtrAttr, RtsAttr, TableError,
+    Endpoint, EvEventMask, EvMode, EvProfileConfig, EvProfileHandle, Instant, MAX_PORTS, ModifyError, OpError,
+    OpRequest, Pd, PeerConfig, PeerHandle, PlanePath, PortMask, PostError, QpHandle, QpInit, Route, RtrAttr, RtsAttr,
+    SendWr, TableError,
 };
 use mrc_wire::{EndpointOp, Ev, PortNum, Psn, Qpn};
 
@@ -134,6 +135,30 @@ fn stale_profiles_are_unknown() {
         rts.cc = Some(next_cc);
         assert_eq!(engine.modify_to_rts(Instant::ZERO, qp, &rts), Ok(()));
         assert_eq!(engine.qp_info(qp).unwrap().ev_profile, Some(next));
+    });
+}
+
+/// A request of an application that kept the handle too long is refused, and so is one that mixes up two handles.
+#[test]
+fn a_stale_queue_pair_takes_no_request() {
+    net(1, &Setup { qps: 2, ..Setup::default() }, Weather::default(), |net| {
+        let (cq, qps) = (net.sides[0].cq, net.sides[0].qps.clone());
+        let engine = &mut net.sides[0].engine;
+        let mixed = QpHandle::from_parts(qps[0].index() as u32, qps[1].qpn());
+        let refuses = |engine: &mut Endpoint<'_>, qp| {
+            assert_eq!(engine.post_send(Instant::ZERO, qp, &SendWr::default()), Err(PostError::UnknownQp));
+            assert_eq!(engine.post_recv(qp, 1), Err(PostError::UnknownQp));
+        };
+        refuses(engine, mixed);
+        engine.destroy_qp(qps[0]).unwrap();
+        refuses(engine, qps[0]);
+        let next = engine.create_qp(&QpInit { pd: Pd(0), send_cq: cq, recv_cq: cq }).unwrap();
+        assert_eq!(next.index(), qps[0].index());
+        refuses(engine, qps[0]);
+        engine.modify_to_init(next).unwrap();
+        engine.modify_to_error(Instant::ZERO, next).unwrap();
+        refuses(engine, qps[0]);
+        assert_eq!(engine.post_send(Instant::ZERO, next, &SendWr::default()), Ok(()));
     });
 }
 

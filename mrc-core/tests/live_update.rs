@@ -8,12 +8,12 @@ mod example;
 
 use common::{Net, Setup, Weather, net};
 use mrc_core::cc::{CcConfig, NsccConfig};
-use mrc_core::path::{FlowingJumpingConfig, HopperConfig, Selector};
+use mrc_core::path::{EvState, FlowingJumpingConfig, HopperConfig, Selector};
 use mrc_core::{
-    ConfigError, Endpoint, EndpointConfig, EventMask, Export, ImageError, Import, Instant, Limits, OwnedStorage,
-    PlacementMode, QpState, Rng, Trimming,
+    ConfigError, Endpoint, EndpointConfig, EvEventMask, EvReport, Event, EventMask, Export, ImageError, Import,
+    Instant, Limits, OwnedStorage, PlacementMode, QpState, Rng, Trimming,
 };
-use mrc_wire::{Body, WireConfig, icrc, parse_frame};
+use mrc_wire::{Body, PortNum, WireConfig, icrc, parse_frame};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -269,6 +269,55 @@ fn a_foreign_image_is_refused_with_the_reason() {
     let mut lent = small.lend();
     lent.limits.qps = 2;
     assert!(matches!(Import::new(cfg, lent).map(drop), Err(ConfigError::Storage { what: "qps", .. })));
+}
+
+/// A record holds its value and no byte more, the last one as well as the others.
+#[test]
+fn a_record_that_is_too_long_is_refused_where_it_is() {
+    let (cfg, limits, image) = small_image();
+    let mut storage = OwnedStorage::new(limits).unwrap();
+    let mut at = 0;
+    while at < image.len() {
+        let len = u16::from_le_bytes([image[at], image[at + 1]]);
+        let end = at + 2 + usize::from(len);
+        let longer = [&image[..at], &(len + 1).to_le_bytes()[..], &image[at + 2..end], &[0], &image[end..]].concat();
+        let refused = import(&cfg, &mut storage, &longer, 1 << 20).map(drop);
+        assert!(matches!(refused, Err(ImageError::Damaged(_))), "the record at {at}: {refused:?}");
+        at = end;
+    }
+}
+
+/// A driver that had no time to poll events, and a controller that asks for EVs, find what there was.
+#[test]
+fn events_and_the_entries_of_profiles_survive() {
+    net(1, &Setup { events: EventMask::ALL, ..Setup::default() }, Weather::default(), |net| {
+        let (profile, now) = (net.sides[0].profile.unwrap(), net.now);
+        let seen = |engine: &mut Endpoint<'_>| {
+            let mut evs = [EvReport::EMPTY; 16];
+            assert_eq!(engine.query_evs(profile, 0, &mut evs), Ok(16));
+            evs
+        };
+        let before = seen(&mut net.sides[0].engine);
+        // An event that was raised a moment ago is not raised again.
+        let flip = |engine: &mut Endpoint<'_>| {
+            engine.set_ev_state(now, profile, &before[3].ev, EvState::Denied, true).unwrap();
+            engine.set_ev_state(now, profile, &before[3].ev, EvState::Good, true).unwrap();
+        };
+        net.sides[0].engine.set_ev_events(profile, EvEventMask { good: true, assumed_bad: true }).unwrap();
+        flip(&mut net.sides[0].engine);
+        update(net, 0, &mut Rng::new(1));
+        flip(&mut net.sides[0].engine);
+        assert_eq!(net.sides[0].engine.stats().ev_events_merged, 1);
+        net.drain(0);
+        for up in [false, true, false] {
+            net.sides[0].engine.set_port(now, PortNum::from_plane(1), up);
+        }
+        update(net, 0, &mut Rng::new(1));
+        assert_eq!(seen(&mut net.sides[0].engine), before);
+        let events: Vec<_> = std::iter::from_fn(|| net.sides[0].engine.poll_event()).collect();
+        let ups = events.iter().filter_map(|event| if let Event::Port { up, .. } = event { Some(*up) } else { None });
+        assert_eq!(ups.collect::<Vec<_>>(), [false, true, false], "{events:?}");
+    });
 }
 
 /// A buffer that holds no record says how long it should be; the next call goes on.

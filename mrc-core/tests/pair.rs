@@ -672,3 +672,24 @@ fn a_lost_transport_ack_is_asked_for_behind_one_that_arrived() {
         assert_eq!(net.sides[0].engine.stats().tail_resent, 1);
     });
 }
+
+/// A queue pair that is reset while it owes an acknowledgement keeps none of those that others owe.
+//= QP-001, INV-004 test
+#[test]
+fn a_reset_queue_pair_leaves_the_answers_of_others_alone() {
+    for reset in 0..3 {
+        net(1, &Setup { qps: 3, ..Setup::default() }, Weather::default(), |net| {
+            (0..3).for_each(|qp| net.post(qp, qp as u64, 1_000 * qp, 1_000).unwrap());
+            for _ in 0..3 {
+                net.deliver_next().unwrap();
+            }
+            let qp = net.sides[1].qps[reset];
+            net.sides[1].engine.modify_to_reset(qp).unwrap();
+            assert!(net.run(1_000_000_000, |net| net.completed(2)));
+            let stats = net.sides[0].engine.stats();
+            assert_eq!((stats.retransmitted, stats.lost_timeout), (0, 0));
+            let others: Vec<_> = (0..3).filter(|&id| id != reset as u64).collect();
+            assert_eq!(net.sides[0].completions.iter().map(|done| done.wr_id).collect::<Vec<_>>(), others);
+        });
+    }
+}

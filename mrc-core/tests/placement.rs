@@ -111,6 +111,13 @@ fn tokens_are_taken_once_and_only_those_given_out() {
         engine.modify_to_rtr(now, qp, &rtr).unwrap();
         assert_eq!(engine.place_failed(now, first), Err(PlaceError::Stale));
         assert_eq!(engine.qp_info(qp).unwrap().state, QpState::Rtr);
+        // Or by several.
+        for life in 2..40 {
+            engine.modify_to_reset(qp).unwrap();
+            engine.modify_to_init(qp).unwrap();
+            engine.modify_to_rtr(now, qp, &rtr).unwrap();
+            assert_eq!(engine.placed(now, first), Err(PlaceError::Stale), "late by {life} lives");
+        }
         engine.modify_to_rts(now, qp, &RtsAttr::software(Psn::new(1))).unwrap();
         engine.destroy_qp(qp).unwrap();
         assert_eq!(engine.placed(now, first), Err(PlaceError::Stale));

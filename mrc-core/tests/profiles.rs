@@ -4,7 +4,7 @@
 mod common;
 
 use common::{Net, Setup, Weather, net};
-use mrc_core::path::{EvEntry, EvFormat, EvState, FormatMode, ProfileError};
+use mrc_core::path::{EvEntry, EvFormat, EvState, FormatMode, ProfileError, auto_profile};
 use mrc_core::{
     Endpoint, EndpointConfig, EvEventMask, EvMode, EvProfileConfig, EvReport, EvSpec, Event, EventMask, Instant,
     Limits, MAX_HEADER_LEN, MAX_PORTS, ModifyError, OwnedStorage, Pd, PeerConfig, PeerHandle, PlanePath, PortConfig,
@@ -119,6 +119,9 @@ fn configurations_that_make_no_sense_are_refused() {
         let mut refuse = |config: EvProfileConfig<'_>| engine.configure_ev_profile(profile, &config).unwrap_err();
         assert_eq!(refuse(EvProfileConfig { count: 0, ..stev() }), ProfileError::Size { entries: 0 });
         assert_eq!(refuse(EvProfileConfig { count: 17, ..stev() }), ProfileError::Size { entries: 17 });
+        engine.configure_ev_profile(profile, &EvProfileConfig { min_active: 4, ..stev() }).unwrap();
+        let profile = engine.open_ev_profile(0).unwrap();
+        let mut refuse = |config: EvProfileConfig<'_>| engine.configure_ev_profile(profile, &config).unwrap_err();
         let most = ProfileError::MinActive { min_active: 5, count: 4 };
         assert_eq!(refuse(EvProfileConfig { min_active: 5, ..stev() }), most);
         assert_eq!(refuse(EvProfileConfig { mode: EvMode::Generated, ..stev() }), ProfileError::NoFields);
@@ -128,49 +131,129 @@ fn configurations_that_make_no_sense_are_refused() {
         let wide = [EvField::fixed(17, 0)];
         assert!(matches!(refuse(EvProfileConfig { fields: &wide, ..stev() }), ProfileError::Field(_)));
         assert_eq!(engine.ev_profile_info(profile).unwrap().state, ProfileState::Init, "nothing changed");
+        engine.destroy_ev_profile(profile).unwrap();
+        let (near, far) = (EvEntry::new(Ev(1), PORT1), EvEntry::new(Ev(1), PortNum::from_plane(2)));
+        let refused = Err(TableError::Range("EV profile entries"));
+        for entries in [&[][..], &[far], &[near, far]] {
+            assert_eq!(engine.create_ev_profile(entries), refused, "{entries:?}");
+        }
+        assert_eq!(engine.create_ev_profile(&[near; 17]), Err(TableError::Range("EV profile size")));
+        // Its values are those of an application, and no controller's.
+        let profile = engine.create_ev_profile(&[near; 16]).unwrap();
+        engine.set_ev_profile_state(profile, ProfileState::Offline).unwrap();
+        let old = engine.query_evs(profile, 0, &mut [EvReport::EMPTY]);
+        assert_eq!(old, Ok(16));
+        let spec = EvSpec { value: bits(&[0, 0, 0, 1]), port: Some(PORT1) };
+        let replaced = engine.replace_ev(profile, &spec, &spec, EvState::Good, false);
+        assert_eq!(replaced, Err(ProfileError::NotExplicit));
     });
+}
+
+/// AUTO values are a permutation of the 16-bit space with the ports in turn, where the deployment sets no other format. Of a wider
+/// format they use every bit.
+//= PROF-002, GENEV-004 test
+#[test]
+fn an_auto_profile_uses_all_bits_of_its_format() {
+    alone(Route::Plain, |engine, _| {
+        let profile = engine.open_ev_profile(77).unwrap();
+        let mut specs = |format| {
+            let config = EvProfileConfig { mode: EvMode::Auto, format, count: 16, ..stev() };
+            engine.configure_ev_profile(profile, &config).unwrap();
+            let mut reports = [EvReport::EMPTY; 16];
+            assert_eq!(engine.query_evs(profile, 0, &mut reports), Ok(16));
+            for (report, port) in reports.iter().zip([PORT1, PORT2].into_iter().cycle()) {
+                assert_eq!(report.ev.port, Some(port));
+            }
+            reports.map(|report| report.ev)
+        };
+        let mut entries = [EvEntry::new(Ev(0), PORT1); 16];
+        auto_profile(&mut entries, 2, 16, 77).unwrap();
+        let named = |entry: EvEntry| EvSpec { value: bits(&(entry.ev.0 as u16).to_be_bytes()), port: Some(entry.port) };
+        assert_eq!(specs(EvFormat::UDP), entries.map(named));
+        let wide = specs(EvFormat::new(FormatMode::Stev, &[16, 16]).unwrap());
+        for byte in 0..4 {
+            let values: std::collections::BTreeSet<_> = wide.iter().map(|spec| spec.value[byte]).collect();
+            assert!(values.len() > 8, "byte {byte}: {values:?}");
+        }
+    });
+}
+
+/// The peer hears of our ports as long as a QP uses it, whichever QP came first: the paths of a profile that is gone are replaced by
+/// those of another.
+//= EPOP-006 test
+#[test]
+fn a_peer_hears_of_our_ports_when_the_profile_of_its_first_queue_pair_is_gone() {
+    for destroyed in [false, true] {
+        alone(Route::Plain, |engine, peer| {
+            let profiles = [0x100, 0x200].map(|base| {
+                let entries = [EvEntry::new(Ev(base), PORT1), EvEntry::new(Ev(base + 1), PORT2)];
+                engine.create_ev_profile(&entries).unwrap()
+            });
+            let qps = profiles.map(|profile| {
+                let qp = qp(engine);
+                let rtr = RtrAttr::software(peer, Qpn::new(9), Psn::new(0), profile);
+                engine.modify_to_rtr(Instant::ZERO, qp, &rtr).unwrap();
+                qp
+            });
+            engine.destroy_qp(qps[0]).unwrap();
+            if destroyed {
+                engine.destroy_ev_profile(profiles[0]).unwrap();
+            } else {
+                engine.set_ev_profile_state(profiles[0], ProfileState::Offline).unwrap();
+            }
+            engine.set_port(Instant::ZERO, PORT2, false);
+            let mut out = [0; MAX_HEADER_LEN];
+            let tx = engine.poll_transmit(Instant::ZERO, PortMask::ALL, &mut out).expect("an update");
+            let frame = [&out[..tx.header_len], &[0; 4]].concat();
+            let parsed = parse_frame(&frame, tx.frame_len(), &WireConfig::default(), |_| true).unwrap();
+            assert!(matches!(parsed.body, Body::EndpointRequest(_)), "{:?}", parsed.body);
+            assert_eq!((tx.port, parsed.entropy), (PORT1, Ev(0x200)));
+        });
+    }
 }
 
 //= PROF-002 test
 #[test]
 fn an_auto_profile_takes_the_paths_of_a_driver_that_knows_them() {
-    alone(Route::Plain, |engine, _| {
-        let profile = engine.open_ev_profile(3).unwrap();
-        let paths = [(0x000, PORT1), (0x100, PORT2), (0x001, PORT1)].map(|(ev, port)| EvEntry::new(Ev(ev), port));
-        let auto = EvProfileConfig { mode: EvMode::Auto, count: 2, paths: &paths, ..stev() };
-        engine.configure_ev_profile(profile, &EvProfileConfig { count: 3, ..auto }).unwrap();
-        let few = Err(ProfileError::TooFew { have: 3, need: 4 });
-        assert_eq!(engine.configure_ev_profile(profile, &EvProfileConfig { count: 4, ..auto }), few);
-        assert_eq!(engine.ev_profile_info(profile).unwrap().count, 3, "as before");
-        let astray = [EvEntry::new(Ev(1), PortNum::from_plane(5)); 2];
-        let refused = engine.configure_ev_profile(profile, &EvProfileConfig { paths: &astray, ..auto });
-        assert_eq!(refused, Err(ProfileError::Port { index: 0, port: 6 }));
-        // Only an AUTO profile has a use for them.
-        engine.configure_ev_profile(profile, &EvProfileConfig { mode: EvMode::Explicit, ..auto }).unwrap();
-        let mut reports = [EvReport::EMPTY; 2];
-        assert_eq!(engine.query_evs(profile, 0, &mut reports), Ok(2));
-        assert_eq!(reports[0].ev, EvSpec::UNPOPULATED);
+    // Format and fields have no meaning then.
+    for format in [stev().format, EvFormat::UDP] {
+        alone(Route::Plain, |engine, _| takes_paths(engine, EvProfileConfig { format, ..stev() }));
+    }
+}
 
-        engine.configure_ev_profile(profile, &auto).unwrap();
-        assert_eq!(engine.query_evs(profile, 0, &mut reports), Ok(2));
-        let specs = [([0, 0, 0, 0], PORT1), ([0, 0, 1, 0], PORT2)];
-        assert_eq!(
-            reports.map(|report| report.ev),
-            specs.map(|(ev, port)| EvSpec { value: bits(&ev), port: Some(port) })
-        );
-        let denied = engine.set_ev_state(Instant::ZERO, profile, &reports[1].ev, EvState::Denied, false);
-        assert_eq!(denied, Ok(()));
+fn takes_paths(engine: &mut Endpoint<'_>, config: EvProfileConfig<'_>) {
+    let profile = engine.open_ev_profile(3).unwrap();
+    let paths = [(0x000, PORT1), (0x100, PORT2), (0x001, PORT1)].map(|(ev, port)| EvEntry::new(Ev(ev), port));
+    let auto = EvProfileConfig { mode: EvMode::Auto, count: 2, paths: &paths, ..config };
+    engine.configure_ev_profile(profile, &EvProfileConfig { count: 3, ..auto }).unwrap();
+    let few = Err(ProfileError::TooFew { have: 3, need: 4 });
+    assert_eq!(engine.configure_ev_profile(profile, &EvProfileConfig { count: 4, ..auto }), few);
+    assert_eq!(engine.ev_profile_info(profile).unwrap().count, 3, "as before");
+    let astray = [EvEntry::new(Ev(1), PortNum::from_plane(5)); 2];
+    let refused = engine.configure_ev_profile(profile, &EvProfileConfig { paths: &astray, ..auto });
+    assert_eq!(refused, Err(ProfileError::Port { index: 0, port: 6 }));
+    // Only an AUTO profile has a use for them.
+    engine.configure_ev_profile(profile, &EvProfileConfig { mode: EvMode::Explicit, ..auto }).unwrap();
+    let mut reports = [EvReport::EMPTY; 2];
+    assert_eq!(engine.query_evs(profile, 0, &mut reports), Ok(2));
+    assert_eq!(reports[0].ev, EvSpec::UNPOPULATED);
 
-        engine.set_ev_min_active(profile, 2).unwrap();
-        let info = engine.ev_profile_info(profile).unwrap();
-        assert_eq!((info.mode, info.min_active, info.state), (EvMode::Auto, 2, ProfileState::Offline));
-        assert_eq!(engine.query_ev_state(profile, &reports[1].ev), Ok(EvState::Denied), "the entries stay");
-        let most = Err(ProfileError::MinActive { min_active: 3, count: 2 });
-        assert_eq!(engine.set_ev_min_active(profile, 3), most);
-        engine.set_ev_profile_state(profile, ProfileState::Online).unwrap();
-        let online = Err(ProfileError::State { from: ProfileState::Online, to: ProfileState::Offline });
-        assert_eq!(engine.set_ev_min_active(profile, 1), online);
-    });
+    engine.configure_ev_profile(profile, &auto).unwrap();
+    assert_eq!(engine.query_evs(profile, 0, &mut reports), Ok(2));
+    let specs = [([0, 0, 0, 0], PORT1), ([0, 0, 1, 0], PORT2)];
+    assert_eq!(reports.map(|report| report.ev), specs.map(|(ev, port)| EvSpec { value: bits(&ev), port: Some(port) }));
+    let denied = engine.set_ev_state(Instant::ZERO, profile, &reports[1].ev, EvState::Denied, false);
+    assert_eq!(denied, Ok(()));
+
+    engine.set_ev_min_active(profile, 2).unwrap();
+    let info = engine.ev_profile_info(profile).unwrap();
+    assert_eq!((info.mode, info.min_active, info.state), (EvMode::Auto, 2, ProfileState::Offline));
+    assert_eq!(engine.query_ev_state(profile, &reports[1].ev), Ok(EvState::Denied), "the entries stay");
+    let most = Err(ProfileError::MinActive { min_active: 3, count: 2 });
+    assert_eq!(engine.set_ev_min_active(profile, 3), most);
+    engine.set_ev_profile_state(profile, ProfileState::Online).unwrap();
+    let online = Err(ProfileError::State { from: ProfileState::Online, to: ProfileState::Offline });
+    assert_eq!(engine.set_ev_min_active(profile, 1), online);
 }
 
 //= PROF-003, EXP-005, EV-015, DENY-001, SET-005 test
@@ -415,6 +498,11 @@ fn bad_evs_are_a_matter_of_one_qp_unless_shared() {
                 let dead = report.ev == entry(Ev(0x103), PORT2);
                 assert_eq!(report.state, if dead { EvState::AssumedBad } else { EvState::Good });
             }
+            // The QPs of a profile say nothing about another one.
+            let entries: Vec<_> = (0..16).map(|ev| EvEntry::new(Ev(ev), PORT2)).collect();
+            let other = net.sides[0].engine.create_ev_profile(&entries).unwrap();
+            assert_eq!(net.sides[0].engine.query_evs(other, 0, &mut out), Ok(16));
+            assert!(out.iter().all(|report| report.state == EvState::Good), "{out:?}");
             net.run(net.now.as_nanos() + 100_000, |_| false);
             let lost = net.sides[0].engine.stats().retransmitted;
             net.used.clear();
@@ -426,6 +514,14 @@ fn bad_evs_are_a_matter_of_one_qp_unless_shared() {
             let stats = net.sides[0].engine.stats();
             if share_bad {
                 assert_eq!((bad(net, 1), stats.ev_learned_bad), (1, 1));
+                let learner = net.sides[0].qps[1].qpn();
+                let learned = net.sides[0].events.iter().find_map(|event| match event {
+                    Event::Ev { qp, transition } if *qp == learner => {
+                        Some((transition.ev, transition.to, transition.cause))
+                    }
+                    _ => None,
+                });
+                assert_eq!(learned, Some((Ev(0x103), EvState::AssumedBad, None)), "the network told it nothing");
                 assert_eq!(stats.retransmitted, lost, "it lost a packet on an EV that it could have known");
             } else {
                 assert_eq!(stats.ev_learned_bad, 0);
@@ -433,6 +529,54 @@ fn bad_evs_are_a_matter_of_one_qp_unless_shared() {
             }
         });
     }
+}
+
+/// Each EV that a QP found bad is learned, whichever came first, and no other one.
+//= SET-003 test
+#[test]
+fn every_shared_bad_ev_is_learned() {
+    net(2, &Setup { qps: 2, share_bad: true, ..Setup::default() }, Weather::default(), |net| {
+        let bad = [Ev(0x103), Ev(2), Ev(0x106)];
+        net.dead_ways.extend(bad.map(|ev| (0, ev)));
+        assert!(messages(net, 0, 400, |net| net.sides[0].info(0).evs.assumed_bad == 3));
+        let (learner, lost) = (net.sides[0].qps[1].qpn(), net.sides[0].engine.stats().retransmitted);
+        messages(net, 1, 10, |_| false);
+        let mut learned: Vec<_> = net.sides[0]
+            .events
+            .iter()
+            .filter_map(|event| match event {
+                Event::Ev { qp, transition } if *qp == learner => Some(transition.ev),
+                _ => None,
+            })
+            .collect();
+        learned.sort_unstable();
+        assert_eq!(learned, [Ev(2), Ev(0x103), Ev(0x106)]);
+        assert_eq!(net.sides[0].engine.stats().retransmitted, lost);
+    });
+}
+
+/// An idle queue pair probes its bad EVs eight times more rarely. With data to send it probes at once what is due by then.
+//= RES-004 test
+#[test]
+fn a_queue_pair_with_data_again_probes_its_bad_evs_at_full_rate() {
+    let dead = Ev(0x103);
+    net(2, &Setup::default(), Weather { black_hole: Some(dead), ..Weather::default() }, |net| {
+        assert!(messages(net, 0, 200, |net| net.sides[0].info(0).evs.assumed_bad == 1));
+        let probes = |net: &Net<'_>| net.used.get(&(0, dead)).copied().unwrap_or(0);
+        let mut next_probe = || {
+            let before = probes(net);
+            assert!(net.run(u64::MAX, |net| probes(net) > before));
+            net.now.as_nanos()
+        };
+        // The first ones come closer to each other than answers may take.
+        let [.., first, second] = [(); 8].map(|()| next_probe());
+        let (until, sent) = (second + (second - first) / 2, probes(net));
+        assert!(!net.run(until, |net| probes(net) > sent), "half of the time that it waited before");
+        // The timer of packets is due much later.
+        net.weather.delay_ns = 100_000;
+        net.post(0, 0, 0, 1_000).unwrap();
+        assert!(net.run(until + 50_000, |net| probes(net) > sent), "while the write is in flight");
+    });
 }
 
 //= EVT-001, EVT-002, EVT-003 test

@@ -280,6 +280,30 @@ fn a_first_shard_without_queue_pairs_speaks_for_the_others() {
     );
 }
 
+/// The first shard hears of the first queue pair towards a peer, when it can receive, and of no other one.
+//= EPOP-006 test
+#[test]
+fn the_first_queue_pair_towards_a_peer_is_told() {
+    world(
+        2,
+        |_| {},
+        |world| {
+            let now = world.now;
+            let unit = &mut world.units[1];
+            let (peer, profile, qps) = (unit.peer, unit.profile, unit.qps.clone());
+            for (nth, qp) in qps.into_iter().enumerate() {
+                unit.engine.modify_to_init(qp).unwrap();
+                let rtr = RtrAttr::software(peer, Qpn::new(40), Psn::new(0), profile);
+                unit.engine.modify_to_rtr(now, qp, &rtr).unwrap();
+                let told = unit.engine.poll_shard_message().map(|message| (message.to, message.news));
+                let used =
+                    ShardNews::PeerUsed { local: addr(0), remote: addr(1), profile: Some(profile), entered_rts: false };
+                assert_eq!(told, (nth == 0).then_some((Some(0), used)), "queue pair {nth}");
+            }
+        },
+    );
+}
+
 /// A shard that begins to use a peer hears which ports the peer lost before.
 //= EPOP-005 test
 #[test]

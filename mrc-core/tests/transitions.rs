@@ -1,11 +1,11 @@
 //! What the transitions of a QP demand: an attribute that is missing or out of its range is refused by name, and nothing
 //! of the attempt remains.
 
-use mrc_core::path::{EvEntry, compact_profile};
+use mrc_core::path::{EvEntry, HopperConfig, Selector, compact_profile};
 use mrc_core::{
-    CqHandle, Endpoint, EndpointConfig, ErrorCause, EvProfileHandle, Instant, Limits, MAX_PORTS, ModifyError,
-    OwnedStorage, Pd, PeerConfig, PeerHandle, PlanePath, PortConfig, QpHandle, QpInit, QpState, RetryConfig, Route,
-    RtrAttr, RtsAttr, Status,
+    Access, CqHandle, Endpoint, EndpointConfig, ErrorCause, EvProfileHandle, Instant, Limits, MAX_PORTS, MemRange,
+    ModifyError, OwnedStorage, Pd, PeerConfig, PeerHandle, PlanePath, PortConfig, PostError, QpHandle, QpInit, QpState,
+    RetryConfig, Route, RtrAttr, RtsAttr, SendWr, Status, TableError,
 };
 use mrc_wire::{Ev, Ip, PortNum, Psn, Qpn};
 
@@ -102,8 +102,79 @@ fn rts_refuses_each_bad_attribute_by_name_and_changes_nothing() {
             assert_eq!(engine.modify_to_rts(Instant::ZERO, qp, &attr), Err(why));
             assert_eq!(state(engine, qp), QpState::Rtr, "{why:?}");
         }
-        engine.modify_to_rts(Instant::ZERO, qp, &good).unwrap();
+        let selector = Selector::Hopper(HopperConfig { alpha_percent: 101, ..HopperConfig::default() });
+        let refused = engine.modify_to_rts(Instant::ZERO, qp, &RtsAttr { selector, ..good });
+        assert!(matches!(refused, Err(ModifyError::Range(text)) if text.contains("alpha_percent")), "{refused:?}");
+        assert_eq!(state(engine, qp), QpState::Rtr);
+        let longest = 1_000_000_000;
+        let widest = RtsAttr {
+            mpr: 8,
+            retry: RetryConfig { timeout: 24, linear: 7, exponential: 25 },
+            base_rtt_ns: longest,
+            target_delay_ns: longest,
+            reorder_delay_ns: longest,
+            tail_probe_ns: longest,
+            ..good
+        };
+        engine.modify_to_rts(Instant::ZERO, qp, &widest).unwrap();
         assert_eq!(state(engine, qp), QpState::Rts);
+    });
+}
+
+/// The application may widen and narrow the window of a responder within its storage, where both sides agreed on that.
+//= DMPR-001, CAP-003 test
+#[test]
+fn a_window_changes_within_its_storage_only() {
+    in_init(|engine, qp, peer, profile| {
+        for dynamic_mpr in [false, true] {
+            let rtr = RtrAttr { dynamic_mpr, ..RtrAttr::software(peer, Qpn::new(17), Psn::new(5), profile) };
+            engine.modify_to_rtr(Instant::ZERO, qp, &rtr).unwrap();
+            let allowed = if dynamic_mpr { Ok(()) } else { Err(ModifyError::Missing("Dynamic MPR")) };
+            assert_eq!([1, 7, 8].map(|mpr| engine.set_mpr(qp, mpr)), [allowed; 3]);
+            let range = allowed.and(Err(ModifyError::Range("mpr")));
+            assert_eq!([0, 9, 255].map(|mpr| engine.set_mpr(qp, mpr)), [range; 3]);
+            engine.modify_to_reset(qp).unwrap();
+            engine.modify_to_init(qp).unwrap();
+        }
+    });
+}
+
+/// A queue pair that was reset has its protection domain and its completion queues as before, whatever else there is.
+//= QP-001 test
+#[test]
+fn a_reset_queue_pair_keeps_its_domain_and_its_queues() {
+    in_init(|engine, other, peer, profile| {
+        let (mine, foreign) = (Pd(3), Pd(0));
+        let range = MemRange { va: 0x1_000, len: 64 };
+        let [own, not_own] = [mine, foreign].map(|pd| engine.register_mr(pd, range, Access::REMOTE_WRITE).unwrap());
+        let [lkey, foreign_key] = [own, not_own].map(|mr| engine.key(mr).unwrap().0);
+        let [send_cq, recv_cq] = [(); 2].map(|()| engine.create_cq().unwrap());
+        let qp = engine.create_qp(&QpInit { pd: mine, send_cq, recv_cq }).unwrap();
+        assert_eq!((qp.index() == other.index(), QpHandle::from_parts(qp.index() as u32, qp.qpn())), (false, qp));
+        for life in 0..2 {
+            engine.modify_to_init(qp).unwrap();
+            let rtr = RtrAttr::software(peer, Qpn::new(17), Psn::new(5), profile);
+            engine.modify_to_rtr(Instant::ZERO, qp, &rtr).unwrap();
+            engine.modify_to_rts(Instant::ZERO, qp, &RtsAttr::software(Psn::new(9))).unwrap();
+            let wr = SendWr { wr_id: 1, lkey, local_va: 0x1_000, len: 64, signaled: true, ..SendWr::default() };
+            let mut post = |wr: SendWr| engine.post_send(Instant::ZERO, qp, &wr);
+            assert_eq!(post(SendWr { lkey: foreign_key, ..wr }), Err(PostError::LocalKey), "life {life}");
+            assert_eq!(post(SendWr { lkey: lkey ^ 1 << 20, ..wr }), Err(PostError::LocalKey));
+            for (local_va, len) in [(0xFFF, 1), (0x1_001, 64), (0x1_040, 1), (u64::MAX, 1)] {
+                assert_eq!(post(SendWr { local_va, len, ..wr }), Err(PostError::LocalBounds), "{local_va:#x}");
+            }
+            assert_eq!(post(wr), Ok(()));
+            engine.post_recv(qp, 2).unwrap();
+            for cq in [send_cq, recv_cq] {
+                assert_eq!(engine.destroy_cq(cq), Err(TableError::Busy("completion queue")));
+            }
+            engine.modify_to_error(Instant::ZERO, qp).unwrap();
+            let done = [send_cq, recv_cq, CqHandle::from_index(0)].map(|cq| engine.poll_completion(cq));
+            assert_eq!(done.map(|done| done.map(|done| done.wr_id)), [Some(1), Some(2), None], "life {life}");
+            engine.modify_to_reset(qp).unwrap();
+        }
+        engine.destroy_qp(qp).unwrap();
+        assert_eq!([send_cq, recv_cq].map(|cq| engine.destroy_cq(cq)), [Ok(()); 2]);
     });
 }
 
@@ -124,5 +195,30 @@ fn a_refused_request_is_no_wish_of_the_application() {
         engine.modify_to_reset(qp).unwrap();
         engine.destroy_qp(qp).unwrap();
         assert_eq!(engine.fail_post(Instant::ZERO, qp), Err(ModifyError::Unknown));
+    });
+}
+
+/// Completions that wait for room in one queue wait for no other one.
+//= INV-002 test
+#[test]
+fn room_in_a_completion_queue_is_for_those_who_wait_for_it() {
+    in_init(|engine, _, _, _| {
+        let [sends, receives] = [(); 2].map(|()| engine.create_cq().unwrap());
+        // Both fill both queues. In ERROR a request completes at once, or waits for room.
+        let qps = [(sends, receives), (receives, sends)].map(|(send_cq, recv_cq)| {
+            let qp = engine.create_qp(&QpInit { pd: Pd(0), send_cq, recv_cq }).unwrap();
+            engine.modify_to_init(qp).unwrap();
+            engine.modify_to_error(Instant::ZERO, qp).unwrap();
+            qp
+        });
+        for wr_id in 0..200 {
+            let wr = SendWr { wr_id, signaled: true, ..SendWr::default() };
+            qps.iter().for_each(|&qp| engine.post_send(Instant::ZERO, qp, &wr).unwrap());
+            qps.iter().for_each(|&qp| engine.post_recv(qp, wr_id).unwrap());
+        }
+        assert!(engine.limits().cq_depth < 400);
+        let poll = |engine: &mut Endpoint<'_>, cq| std::iter::from_fn(|| engine.poll_completion(cq)).count();
+        assert_eq!(poll(engine, sends), 400, "while the other one is full");
+        assert_eq!((poll(engine, receives), poll(engine, sends)), (400, 0));
     });
 }

@@ -101,7 +101,8 @@ mod tests {
         for (n, want) in want.into_iter().enumerate() {
             assert_eq!(retry.interval_ns(n as u8), want, "n = {n}");
         }
-        assert_eq!(retry.interval_ns(32), TIMER_CEILING_NS);
+        assert_eq!(retry.interval_ns(16), TIMER_CEILING_NS / 2);
+        assert!((17..=255).all(|n| retry.interval_ns(n) == TIMER_CEILING_NS));
         assert!(!retry.exhausted(255));
     }
 
@@ -113,7 +114,9 @@ mod tests {
         let other = retry.doubling_from_t0();
         assert_eq!([0, 1, 2, 3, 4].map(|n| other.interval_ns(n)), [t0, t0, t0, 2 * t0, 4 * t0]);
         assert_eq!((other.exhausted(5), other.exhausted(6)), (retry.exhausted(5), retry.exhausted(6)));
-        assert!(!RetryConfig { exponential: 25, ..retry }.doubling_from_t0().exhausted(255));
+        let unlimited = RetryConfig { exponential: 25, ..retry }.doubling_from_t0();
+        assert!(!unlimited.exhausted(255));
+        assert_eq!([0, 1, 2, 3, 4].map(|n| unlimited.interval_ns(n)), [t0, t0, t0, 2 * t0, 4 * t0]);
         assert_eq!(RetryConfig { exponential: 0, ..retry }.doubling_from_t0().exponential, 0);
     }
 
@@ -135,6 +138,10 @@ mod tests {
         assert_eq!(longer, RetryConfig { exponential: 7, ..retry });
         assert_eq!(longer, RetryConfig::default());
         assert!((8_600_000_000..8_700_000_000).contains(&longer.budget_ns().unwrap()));
+        // A queue pair tolerates a silence as long as its budget, and fails in a longer one.
+        let budget = retry.budget_ns().unwrap();
+        assert_eq!(retry.at_least(budget), retry);
+        assert_eq!(retry.at_least(budget + 1), RetryConfig { exponential: 4, ..retry });
         assert_eq!(retry.at_least(u64::MAX).budget_ns(), None);
     }
 
@@ -144,5 +151,9 @@ mod tests {
         let retry = RetryConfig { timeout: 0, linear: 7, exponential: 7 };
         assert_eq!(retry.t0_ns(), None);
         assert_eq!(retry.interval_ns(3), u64::MAX);
+        // The longest interval is that of the exponent 24, and greater ones mean no more.
+        for timeout in [24, 25, 63, 64, 255] {
+            assert_eq!(RetryConfig { timeout, ..retry }.t0_ns(), Some(1_024 << 24), "{timeout}");
+        }
     }
 }

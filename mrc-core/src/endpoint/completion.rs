@@ -225,6 +225,19 @@ mod tests {
     use super::*;
     use crate::{IcrcCheck, MAX_HEADER_LEN, OwnedStorage, RxMeta, SendWr, port::PortMask, responder::PsnWindow};
 
+    /// The refused packet names one request. The request behind it has no PSNs before it leaves, and flushes.
+    //= TACK-005 test
+    #[test]
+    fn a_request_that_never_left_is_not_the_one_at_fault() {
+        let mut qp = Qp { failed_status: Some(Status::RemoteAccess), failed_psn: Some(Psn::new(1)), ..Qp::EMPTY };
+        let sent = Wqe { first_psn: Psn::new(0), packets: 2, ..Wqe::EMPTY };
+        assert_eq!((qp.status_of(&sent, true), qp.status_of(&sent, false)), (Status::RemoteAccess, Status::Flushed));
+        qp.sq.sent = 1;
+        assert_eq!(qp.status_of(&sent, false), Status::RemoteAccess, "its first packet left");
+        qp.failed_psn = Some(Psn::new(2));
+        assert_eq!(qp.status_of(&sent, true), Status::Flushed);
+    }
+
     /// A PSN that is held back can be compared with 2^23 later ones, no more.
     //= WIMM-006 test
     #[test]

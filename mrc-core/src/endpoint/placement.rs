@@ -107,3 +107,20 @@ impl Endpoint<'_> {
         if slot.rsp.placing.end(token.psn(), bits) { Ok(qp) } else { Err(PlaceError::NotOpen) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A report that is late by some lives is for none that is under way, and each life has a place in the token.
+    #[test]
+    fn lives_do_not_repeat() {
+        let lives: std::vec::Vec<u32> =
+            core::iter::successors(Some(0), |&life| Some(next_life(life))).take(1_000).collect();
+        assert!(lives.iter().skip(1).all(|&life| 0 < life && life < 1 << 24), "{lives:?}");
+        assert_eq!(lives.iter().collect::<std::collections::BTreeSet<_>>().len(), lives.len());
+        assert_eq!((next_life(0xFF_FFFE), next_life(0xFF_FFFF)), (0xFF_FFFF, 1));
+        let token = PlaceToken::new(0xFFFF, 0xFF_FFFF, Psn::new(5));
+        assert_eq!((token.qp(), token.life(), token.psn()), (0xFFFF, 0xFF_FFFF, Psn::new(5)));
+    }
+}

@@ -44,7 +44,7 @@ impl Endpoint<'_> {
         };
         let packets = packets_of(wr.len, slot.path_mtu.max(256));
         //= LEN-009
-        if u64::from(packets).saturating_mul(self.limits.send_queue as u64) > MOST_PACKETS.into() {
+        if u64::from(packets).saturating_mul(self.limits.send_queue as u64) >= MOST_PACKETS.into() {
             if packets > MOST_PACKETS {
                 return Err(PostError::TooLong { max: u64::from(slot.path_mtu).saturating_mul(MOST_PACKETS.into()) });
             }
@@ -119,6 +119,42 @@ mod tests {
     use crate::{Access, MemRange, OwnedStorage, Pd};
     use mrc_wire::{AethRepr, Psn, Syndrome};
 
+    fn waits(engine: &mut Endpoint<'_>, qp: u32) -> bool {
+        !engine.with_tx(qp, |tx| tx.has_new_data()).unwrap()
+    }
+
+    /// The current request leaves at once, and is acknowledged by SACKs alone.
+    fn leaves(engine: &mut Endpoint<'_>, qp: u32) -> Option<Psn> {
+        engine.with_tx(qp, |tx| {
+            let (first, wqe) = (tx.qp.req.max_sent.next(), tx.qp.sq.current_mut(tx.ring).unwrap());
+            wqe.first_psn = first;
+            let packets = wqe.packets;
+            tx.qp.sq.sent_to(packets, packets);
+            (tx.qp.req.max_sent, tx.qp.req.unack) = (wqe.last_psn(), wqe.last_psn());
+            tx.qp.req.max_sent
+        })
+    }
+
+    /// Four requests that have half of all PSNs together: the end of the last one does not compare with the last Transport ACK.
+    //= LEN-009 test
+    #[test]
+    fn a_full_queue_does_not_span_half_of_the_numbers() {
+        let mut storage = [(); 2].map(|()| OwnedStorage::new(limits()).unwrap());
+        let [side, _] = &mut pair(&mut storage, 0);
+        let mr = side.engine.register_mr(Pd(0), MemRange { va: 0, len: 1 << 40 }, Access::default()).unwrap();
+        let (lkey, qp) = (side.engine.key(mr).unwrap().0, side.qps[0].index);
+        for _ in 0..4 {
+            let wr = SendWr { lkey, len: 256 << 21, signaled: true, ..SendWr::default() };
+            side.engine.post_send(Instant::ZERO, side.qps[0], &wr).unwrap();
+        }
+        let waiting = [(); 4].map(|()| {
+            let waiting = waits(&mut side.engine, qp);
+            leaves(&mut side.engine, qp).unwrap();
+            waiting
+        });
+        assert_eq!(waiting, [false, false, false, true]);
+    }
+
     /// The peer SACKs everything and holds its Transport ACKs back. What is sent beyond them stays within half of the PSN space: the
     /// one that comes at last says which requests it completes.
     //= LEN-009, TACK-001 test
@@ -133,18 +169,8 @@ mod tests {
             let wr = SendWr { lkey, len: packets * 256, signaled: true, ..SendWr::default() };
             side.engine.post_send(Instant::ZERO, side.qps[0], &wr).unwrap();
         }
-        let waits = |engine: &mut Endpoint<'_>| !engine.with_tx(qp, |tx| tx.has_new_data()).unwrap();
-        // The current request leaves at once, and is acknowledged by SACKs alone.
-        let leaves = |engine: &mut Endpoint<'_>| {
-            engine.with_tx(qp, |tx| {
-                let (first, wqe) = (tx.qp.req.max_sent.next(), tx.qp.sq.current_mut(tx.ring).unwrap());
-                wqe.first_psn = first;
-                let packets = wqe.packets;
-                tx.qp.sq.sent_to(packets, packets);
-                (tx.qp.req.max_sent, tx.qp.req.unack) = (wqe.last_psn(), wqe.last_psn());
-                tx.qp.req.max_sent
-            })
-        };
+        let waits = |engine: &mut Endpoint<'_>| waits(engine, qp);
+        let leaves = |engine: &mut Endpoint<'_>| leaves(engine, qp);
         let acknowledge = |engine: &mut Endpoint<'_>, psn: Psn| {
             let aeth = AethRepr { syndrome: Syndrome::Ack(31), msn: 0 };
             engine.with_tx(qp, |mut tx| tx.on_ack(Instant::from_nanos(1), psn, &aeth)).unwrap().unwrap();

@@ -207,6 +207,7 @@ crate::image::stored!(struct MrSlot { va, len, key, generation, pd, access, used
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::image::{Checksum, Reader, Stored, Writer};
 
     const RW: Access = Access::REMOTE_WRITE;
 
@@ -242,6 +243,45 @@ mod tests {
         assert_ne!(mrs.key(again).unwrap().0, key);
         assert_eq!(mrs.deregister(mr), Err(TableError::Unknown("memory region")));
         assert!(!mrs.live(mr) && mrs.live(again));
+        // A stale handle has no key, not even that of the next region in its slot.
+        assert_eq!((again.index(), mrs.key(mr)), (mr.index(), None));
+        assert_ne!(again.generation(), mr.generation());
+        assert_eq!(MrHandle::from_parts(again.index, again.generation()), again);
+        mrs.deregister(again).unwrap();
+        assert_eq!((mrs.key(mr), mrs.key(again)), (None, None));
+    }
+
+    /// What a slot of an image may say: its key names the slot, and its range lies in the address space. Else a key of the
+    /// peer could open a region that is not its own, or memory that is no region's.
+    #[test]
+    fn a_region_of_an_image_is_one_that_could_be_registered() {
+        let taken = |index: u32, slot: MrSlot| {
+            let mut bytes = [0; 64];
+            let mut image = Writer::new(&mut bytes, Checksum::NEW);
+            slot.save(&mut image);
+            assert!(image.finish().1.is_some(), "it fits");
+            let mut slots = [MrSlot::EMPTY; 4];
+            Regions::new(&mut slots).visit(index, &mut Reader::new(&bytes)).is_some()
+        };
+        let slot = MrSlot { va: 1_000, len: 100, key: 7 << 2 | 2, used: true, ..MrSlot::EMPTY };
+        assert_eq!([0, 1, 2, 3, 4].map(|index| taken(index, slot)), [false, false, true, false, false]);
+        assert!(taken(1, MrSlot { used: false, ..slot }), "nobody looks at the key of an empty slot");
+        assert!(taken(2, MrSlot { va: u64::MAX - 100, ..slot }));
+        assert!(!taken(2, MrSlot { va: u64::MAX - 99, ..slot }));
+    }
+
+    /// With few bits left to chance, too, the key of the slot's last region does not open the next one.
+    #[test]
+    fn a_key_is_never_that_of_the_region_before() {
+        let mut slots = std::vec![MrSlot::EMPTY; 1 << 16];
+        let (mut mrs, mut secrets, mut before) = (Regions::new(&mut slots), Secrets::new(5.into()), None);
+        for _ in 0..300_000 {
+            let mr = mrs.register(Pd(0), MemRange { va: 0, len: 1 }, RW, &mut secrets).unwrap();
+            let key = mrs.key(mr);
+            assert_ne!(key, before);
+            mrs.deregister(mr).unwrap();
+            before = key;
+        }
     }
 
     #[test]

@@ -64,7 +64,6 @@ pub use self::flowing::FlowingJumpingConfig;
 pub use self::hopper::HopperConfig;
 #[cfg(feature = "plb")]
 pub use self::plb::PlbConfig;
-pub(crate) use self::profile::fill_auto;
 #[cfg(feature = "reps")]
 pub use self::reps::RepsConfig;
 pub(crate) use self::rotation::Drawn;

@@ -205,12 +205,7 @@ pub fn auto_profile(entries: &mut [EvEntry], planes: u8, bits: u8, profile_id: u
 }
 
 /// As [`auto_profile`], over these ports.
-pub(crate) fn fill_auto(
-    entries: &mut [EvEntry],
-    ports: PortMask,
-    bits: u8,
-    profile_id: u64,
-) -> Result<(), ProfileError> {
+fn fill_auto(entries: &mut [EvEntry], ports: PortMask, bits: u8, profile_id: u64) -> Result<(), ProfileError> {
     let ports = Ports::of_mask(ports)?;
     if bits == 0 || bits > 32 {
         return Err(ProfileError::Width { bits });

@@ -1,11 +1,11 @@
 //! The life of an EV profile: opened, configured, moved between its states, bound by QPs, destroyed.
 
-use super::{EvEventMask, EvMode, EvProfileConfig, EvProfileInfo, EvProfileSlot, ProfileState, part};
+use super::{EvEventMask, EvMode, EvProfileConfig, EvProfileInfo, EvProfileSlot, ProfileState, part, profile};
 use crate::{
     Endpoint, EvProfileHandle,
     error::TableError,
     num::Counter,
-    path::{EvEntry, EvFields, EvFormat, ProfileError, fill_auto, generate_profile, validate_profile},
+    path::{EvEntry, EvFields, ProfileError, generate_profile, validate_profile},
 };
 
 impl Endpoint<'_> {
@@ -53,7 +53,7 @@ impl Endpoint<'_> {
     ///
     /// # Errors
     /// The first fault, as [`ProfileError`]; the profile is then as before.
-    //= PROF-002, PROF-003, PROF-004, PROF-005
+    //= PROF-002, PROF-003, PROF-004, PROF-005, GENEV-004
     pub fn configure_ev_profile(
         &mut self,
         profile: EvProfileHandle,
@@ -100,9 +100,6 @@ impl Endpoint<'_> {
                 for (to, from) in entries.iter_mut().zip(paths) {
                     *to = *from;
                 }
-            }
-            EvMode::Auto if config.fields.is_empty() && config.format == EvFormat::UDP => {
-                fill_auto(entries, ports, 16, id)?;
             }
             EvMode::Auto | EvMode::Generated => generate_profile(entries, &config.format, &fields, ports, id)?,
         }
@@ -177,10 +174,26 @@ impl Endpoint<'_> {
         Ok(())
     }
 
-    /// No peer draws paths for endpoint operations from this profile any more.
-    fn forget_op_paths(&mut self, profile: u32) {
-        for peer in self.peers.iter_mut().filter(|peer| peer.ev_profile == Some(profile)) {
+    /// No peer draws paths for endpoint operations from this profile any more. A peer that is in use takes those of another of
+    /// its QPs: it must still be told of our ports.
+    //= EPOP-006
+    fn forget_op_paths(&mut self, index: u32) {
+        let mut forgotten = false;
+        for peer in self.peers.iter_mut().filter(|peer| peer.ev_profile == Some(index)) {
             peer.ev_profile = None;
+            forgotten = true;
+        }
+        if !forgotten {
+            return;
+        }
+        let ports = self.cfg.port_mask();
+        for slot in self.qps.iter().filter(|slot| slot.has_peer) {
+            if let Some(peer) = self.peers.get_mut(slot.peer as usize).filter(|peer| peer.ev_profile.is_none())
+                && let Some(entries) = profile(self.ev_entries, self.ev_profiles, &self.limits, slot.ev_profile)
+            {
+                peer.ev_profile = Some(slot.ev_profile);
+                peer.op_paths.start(entries, ports, &mut self.rng);
+            }
         }
     }
 

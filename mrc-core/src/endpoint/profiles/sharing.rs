@@ -92,3 +92,44 @@ impl Endpoint<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{vec, vec::Vec};
+
+    /// Each bad EV that this shard found is told once and in order. What another shard found is not told again: news would go in
+    /// circles.
+    //= SET-003 test
+    #[test]
+    fn other_shards_hear_of_what_was_found_here_and_nothing_else() {
+        let all = |slot: &mut EvProfileSlot| core::iter::from_fn(|| slot.next_told()).collect::<Vec<_>>();
+        let mut slot = EvProfileSlot::EMPTY;
+        assert_eq!(slot.next_told(), None);
+        // More than are remembered, so that each place is used several times, by both kinds.
+        for round in 0..50u16 {
+            let (mut own, first) = (vec![], 100 * round);
+            for entry in first..first + 7 {
+                if (entry + round) % 3 == 0 {
+                    slot.hear_bad(entry);
+                } else {
+                    slot.tell_bad(entry);
+                    own.push(entry);
+                }
+            }
+            assert_eq!(all(&mut slot), own, "round {round}");
+            assert_eq!(slot.next_told(), None);
+        }
+    }
+
+    /// Of more than are remembered the newest are told, each once.
+    #[test]
+    fn a_shard_that_asks_late_hears_the_newest() {
+        for (found, first) in [(31, 0), (32, 0), (33, 1), (70, 38)] {
+            let mut slot = EvProfileSlot::EMPTY;
+            (0..found).for_each(|entry| slot.tell_bad(entry));
+            let told = core::iter::from_fn(|| slot.next_told()).collect::<Vec<_>>();
+            assert_eq!(told, (first..found).collect::<Vec<_>>(), "{found} found");
+        }
+    }
+}
