@@ -460,7 +460,7 @@ fn a_command_leaves_the_queue_pairs_of_other_profiles_alone() {
         let (now, qp) = (net.now, net.sides[0].qps[0]);
         let engine = &mut net.sides[0].engine;
         let paths: Vec<_> =
-            (0..16).map(|nth| (Ev(nth / 2 | nth % 2 << 8), if nth % 2 == 0 { PORT1 } else { PORT2 })).collect();
+            (0..16).map(|nth| (Ev((nth / 2) | ((nth % 2) << 8)), if nth % 2 == 0 { PORT1 } else { PORT2 })).collect();
         let entries: Vec<_> = paths.iter().map(|&(ev, port)| EvEntry::new(ev, port)).collect();
         let other = engine.create_ev_profile(&entries).unwrap();
         for (state, all) in [(EvState::Denied, true), (EvState::Good, true), (EvState::Denied, false)] {
