@@ -294,7 +294,11 @@ fn advance(cq: &Cq, ring: &mut CompletionRing) -> c_int {
     0
 }
 
-unsafe extern "C" fn start_poll(cq: *mut IbvCqEx, _attr: *const u32) -> c_int {
+unsafe extern "C" fn start_poll(cq: *mut IbvCqEx, attr: *const u32) -> c_int {
+    // SAFETY: null or the application's; its only field is a mask of extensions, of which there is none.
+    if unsafe { attr.as_ref() }.is_some_and(|mask| *mask != 0) {
+        return libc::EINVAL;
+    }
     // SAFETY: a live CQ, by the contract of `ibv_start_poll`.
     let cq = unsafe { extended(cq) };
     let mut ring = cq.ring.lock();
