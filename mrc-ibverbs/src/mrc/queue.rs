@@ -238,13 +238,11 @@ pub(crate) unsafe extern "C" fn get_cq_event(
     cq: *mut *mut IbvCq,
     cq_context: *mut *mut c_void,
 ) -> c_int {
-    let deliver = |pointer| match object::get::<EvCq>(pointer) {
-        Ok(object) => {
-            object.unacknowledged.add();
-            Some(object.cq_context as *mut c_void)
-        }
-        Err(_) => events::deliver(pointer),
+    let of_evs = |cq: &EvCq| {
+        cq.unacknowledged.add();
+        cq.cq_context as *mut c_void
     };
+    let deliver = |pointer| object::with::<EvCq, _>(pointer, of_evs).ok().or_else(|| events::deliver(pointer));
     // SAFETY: the application gives room for one pointer each.
     object::minus_one(unsafe { events::next_cq(channel, cq, cq_context, deliver) })
 }
