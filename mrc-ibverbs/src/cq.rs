@@ -227,7 +227,7 @@ fn work_completion(completion: &Completion) -> IbvWc {
 
 /// The hot path: no look-up of the handle, which the header's inline dereferences anyway.
 pub(crate) unsafe extern "C" fn poll_cq(cq: *mut IbvCq, entries: c_int, mut out: *mut IbvWc) -> c_int {
-    if cq.is_null() || out.is_null() || entries < 0 {
+    if cq.is_null() || entries < 0 || (out.is_null() && entries > 0) {
         object::set_errno(libc::EINVAL);
         return -1;
     }

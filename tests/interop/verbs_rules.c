@@ -94,6 +94,7 @@ static void in_order(struct ibv_mr *from, struct ibv_mr *to) {
         order &= one(cq, wc, 10) == 1 && wc->wr_id == id && wc->status == want;
     }
     CHECK("a refused request completes in its turn", order);
+    CHECK("polling for no completion needs no room", ibv_poll_cq(cq, 0, NULL) == 0 && ibv_poll_cq(cq, -1, wc) < 0);
     NEED("destroy", !ibv_destroy_qp(a) && !ibv_destroy_qp(b) && !ibv_destroy_cq(cq));
 }
 
