@@ -138,6 +138,22 @@ else
     say "verbs_stress.c, 4 threads with 16 QPs each" FAIL "$(tail -n 1 "$logs/err")"
 fi
 
+# Both again over a debug build, whose assertions and overflow checks the release build lacks.
+debug() { # program arguments...
+    MRC_LOG=off timeout -k 5 120 "$mrc" verbs-run --library "$debug_library" --prefix "$prefix" --lab hA -- "$@" >"$logs/out" 2>"$logs/err"
+}
+if ! command -v cargo >/dev/null; then
+    echo "SKIP verbs_rules.c and verbs_stress.c over a debug build: cargo is not installed"
+else
+    cargo build --locked --quiet -p mrc-ibverbs
+    debug_library=$(realpath "${CARGO_TARGET_DIR:-target}/debug/libibverbs.so")
+    if debug "$logs/verbs_rules" && debug "$logs/verbs_stress" 6; then
+        say "verbs_rules.c and verbs_stress.c over a debug build" ok "$(cat "$logs/out")"
+    else
+        say "verbs_rules.c and verbs_stress.c over a debug build" FAIL "$(grep -h -m 1 -e FAIL -e panicked "$logs/out" "$logs/err" || tail -n 1 "$logs/err")"
+    fi
+fi
+
 # The same test, with memory closed before it is deregistered: a byte placed late must not go unnoticed.
 result=0
 on hA env MRC_LOG=off "$logs/verbs_stress" 10 1 late >"$logs/out" 2>"$logs/err" || result=$?
