@@ -121,9 +121,12 @@ fn rights(access: u32) -> Result<Access, c_int> {
     Ok(if access & ACCESS_REMOTE_WRITE != 0 { Access::REMOTE_WRITE } else { Access::LOCAL })
 }
 
-/// Bytes of a page on this machine, a power of two: 4096 on x86, up to 65536 elsewhere.
+/// Bytes of a page on this machine, a power of two: 4096 on x86, up to 65536 elsewhere. From libc: rustix follows what the kernel
+/// says of the vDSO, which is not mapped under valgrind.
 fn page_size() -> usize {
-    rustix::param::page_size()
+    // SAFETY: reads a number.
+    let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    usize::try_from(size).unwrap_or(4096)
 }
 
 /// First byte of the page of `addr`.
