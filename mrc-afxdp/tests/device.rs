@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use common::{Pair, eventually, in_namespace, ip, receive};
-use mrc_afxdp::device::{Attachment, Device, DeviceConfig, DeviceError, PlaneConfig};
+use mrc_afxdp::device::{Attachment, Device, DeviceConfig, DeviceError, PlaneConfig, Queue};
 use mrc_afxdp::{AnyPort, Attach, Interface, Mode, PacketFilter, RawConfig, RawPort};
 use mrc_core::path::EvEntry;
-use mrc_core::{MAX_PORTS, OpRequest, PeerConfig, PlanePath, PortMask, Route};
+use mrc_core::{MAX_PORTS, OpRequest, Pd, PeerConfig, PlanePath, PortMask, Route, Status};
 use mrc_wire::{EndpointOp, Ev, Ip, PortNum};
 
 /// One test at a time: they look at what the process has open.
@@ -146,6 +146,64 @@ fn a_child_has_nothing_of_the_device() {
         // The parent's goes on.
         assert!(both.unwrap().0.stats().is_ok());
     }
+}
+
+/// Numbers of all completions that can be polled now, and whether they were flushed.
+fn polled(queue: &mut Queue) -> Vec<(u64, bool)> {
+    core::iter::from_fn(|| queue.poll()).map(|c| (c.wr_id, c.status == Status::Flushed)).collect()
+}
+
+/// As [`polled`], once `count` have come, or after 5 s.
+fn polled_within(queue: &mut Queue, count: usize) -> Vec<(u64, bool)> {
+    let mut all = polled(queue);
+    eventually(Duration::from_secs(5), || {
+        all.extend(polled(queue));
+        all.len() >= count
+    });
+    all
+}
+
+/// More receive requests than the engine has room for, so that some stay in the ring; a program that connects its queue pair
+/// again found them in the next connection.
+#[test]
+fn a_reset_takes_all_posts_along_and_destroying_too() {
+    let _alone = alone();
+    let Some(pair) = Pair::new("a_reset_takes_all_posts_along_and_destroying_too", 9000) else { return };
+    let device = open(&pair.a, "reset", Attachment::Raw);
+    let mut queue = device.create_queue(1024).unwrap();
+    let (qp, other) = (device.create_qp(Pd(1), &queue).unwrap(), device.create_qp(Pd(1), &queue).unwrap());
+    for round in 0..20 {
+        // Those of another queue pair stay, in front and behind.
+        for wr_id in 0..300 {
+            assert!(queue.post_recv(qp, wr_id) && queue.post_recv(other, 1000 + wr_id));
+        }
+        if round % 2 == 1 {
+            device.modify_to_error(qp).unwrap();
+        }
+        device.modify_to_reset(qp).unwrap();
+        let early = polled(&mut queue);
+        assert!(early.iter().all(|(wr_id, flushed)| *flushed && *wr_id < 300), "{early:?}");
+        device.modify_to_init(qp).unwrap();
+        assert!(queue.post_recv(qp, 7777));
+        device.modify_to_error(other).unwrap();
+        let late = polled_within(&mut queue, 300);
+        let kept: Vec<_> = (1000..1300).map(|wr_id| (wr_id, true)).collect();
+        assert_eq!(late, kept, "round {round}");
+        device.modify_to_error(qp).unwrap();
+        assert_eq!(polled_within(&mut queue, 1), [(7777, true)], "round {round}");
+        for qp in [qp, other] {
+            device.modify_to_reset(qp).unwrap();
+            device.modify_to_init(qp).unwrap();
+        }
+    }
+    for wr_id in 0..300 {
+        assert!(queue.post_recv(qp, wr_id));
+    }
+    device.modify_to_error(qp).unwrap();
+    device.destroy_qp(qp).unwrap();
+    polled(&mut queue);
+    std::thread::sleep(Duration::from_millis(50));
+    assert_eq!(polled(&mut queue), [], "completions of a queue pair that is gone");
 }
 
 fn plane(interface: &str) -> PlaneConfig {

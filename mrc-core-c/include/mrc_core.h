@@ -30,7 +30,7 @@ struct mrc_core_endpoint;
 /* An endpoint that is being filled from an image; opaque. */
 struct mrc_core_import;
 
-#define MRC_CORE_ABI 12u /* Version of this interface. It changes whenever a struct, a number or a promise does. */
+#define MRC_CORE_ABI 13u /* Version of this interface. It changes whenever a struct, a number or a promise does. */
 
 #define MRC_CORE_SEED_LEN 16u /* Bytes of the seed that mrc_core_init() takes. */
 
@@ -1318,6 +1318,10 @@ int32_t mrc_core_modify_to_rts(
 
 /* Any state to ERROR: queued work flushes. */
 int32_t mrc_core_modify_to_error(struct mrc_core_endpoint *endpoint, uint64_t now_ns, struct mrc_core_qp pair);
+
+/* Any state to ERROR, for a driver that took a request from the host before mrc_core_post_send refused it: queued work
+ * flushes, as behind any request that fails, and the cause is the refused request. The driver completes that one itself. */
+int32_t mrc_core_fail_post(struct mrc_core_endpoint *endpoint, uint64_t now_ns, struct mrc_core_qp pair);
 
 /* Any state to RESET: queued work is dropped. */
 int32_t mrc_core_modify_to_reset(struct mrc_core_endpoint *endpoint, struct mrc_core_qp pair);

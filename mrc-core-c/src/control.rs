@@ -362,6 +362,22 @@ pub unsafe extern "C" fn mrc_core_modify_to_error(
     }
 }
 
+/// Any state to ERROR, for a driver that took a request from the host before `mrc_core_post_send` refused it: queued work
+/// flushes, as behind any request that fails, and the cause is the refused request. The driver completes that one itself.
+///
+/// # Safety
+/// `endpoint` is NULL or an endpoint.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mrc_core_fail_post(endpoint: *mut mrc_core_endpoint, now_ns: u64, pair: mrc_core_qp) -> i32 {
+    // SAFETY: passed on.
+    unsafe {
+        border::call(endpoint, |e| {
+            e.engine.fail_post(border::time(now_ns), qp(pair))?;
+            Ok(MRC_CORE_OK)
+        })
+    }
+}
+
 /// Any state to RESET: queued work is dropped.
 ///
 /// # Safety

@@ -306,6 +306,36 @@ fn calls_that_are_refused() {
     assert_eq!(code, MRC_CORE_E_NO_ENDPOINT);
 }
 
+/// A driver that had taken a request fails its QP, whose cause is that request and not the application.
+#[test]
+fn a_request_that_was_taken_and_refused_fails_its_qp() {
+    let config = config();
+    // SAFETY: valid limits.
+    let size = unsafe { mrc_core_storage_size(&config.limits) };
+    let mut memory = memory(size);
+    let (_, _, e) = init(&mut memory, size, &config);
+    let (mut cq, mut qp) = (mrc_core_cq { index: 0, generation: 0 }, mrc_core_qp { index: 0, qpn: 0 });
+    // SAFETY: the endpoint lives; out pointers are variables.
+    unsafe {
+        assert_eq!(mrc_core_create_cq(e, &mut cq), MRC_CORE_OK);
+        assert_eq!(mrc_core_create_qp(e, 0, cq, cq, &mut qp), MRC_CORE_OK);
+        assert_eq!(mrc_core_modify_to_init(e, qp), MRC_CORE_OK);
+        assert_eq!(mrc_core_post_recv(e, qp, 5), MRC_CORE_OK);
+        assert_eq!(mrc_core_fail_post(null_mut(), 0, qp), MRC_CORE_E_NULL);
+        let stale = mrc_core_qp { qpn: qp.qpn ^ 1, ..qp };
+        assert_eq!(mrc_core_fail_post(e, 0, stale), MRC_CORE_E_UNKNOWN);
+        assert_eq!(mrc_core_fail_post(e, 7, qp), MRC_CORE_OK);
+        let (mut info, mut event, mut done) = (std::mem::zeroed(), std::mem::zeroed(), std::mem::zeroed());
+        assert_eq!(mrc_core_query_qp(e, qp, &mut info), MRC_CORE_OK);
+        let cause = said(info.cause);
+        assert_eq!((info.state, cause), (MRC_CORE_QP_ERROR, mrc_core::ErrorCause::PostRefused.text()));
+        assert_eq!(mrc_core_poll_event(e, &mut event), MRC_CORE_SOME);
+        assert_eq!((event.kind, event.qpn, said(event.cause)), (MRC_CORE_EVENT_QP_ERROR, qp.qpn, cause));
+        assert_eq!(mrc_core_poll_cq(e, cq, &mut done), MRC_CORE_SOME);
+        assert_eq!((done.wr_id, done.status), (5, MRC_CORE_WC_FLUSHED));
+    }
+}
+
 /// A frame that is refused has its reason as return code, in words, as counter and as event.
 #[test]
 fn a_discard_has_one_name_everywhere() {

@@ -484,6 +484,13 @@ pub(crate) const ACCESS_KNOWN_TO_VERBS: u32 = 0x3f0;
 /// Flags that a provider may ignore.
 pub(crate) const ACCESS_OPTIONAL: u32 = 0x3ff0_0000;
 
+/// What `ibv_rereg_mr` may change.
+pub(crate) const REREG_TRANSLATION: c_int = 1;
+pub(crate) const REREG_PD: c_int = 1 << 1;
+pub(crate) const REREG_ACCESS: c_int = 1 << 2;
+/// `IBV_REREG_MR_FLAGS_SUPPORTED`.
+pub(crate) const REREG_FLAGS: c_int = 7;
+
 pub(crate) const EVENT_QP_FATAL: u32 = 1;
 pub(crate) const EVENT_QP_REQ_ERR: u32 = 2;
 pub(crate) const EVENT_QP_ACCESS_ERR: u32 = 3;

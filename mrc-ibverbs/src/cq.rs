@@ -227,7 +227,7 @@ fn work_completion(completion: &Completion) -> IbvWc {
 
 /// The hot path: no look-up of the handle, which the header's inline dereferences anyway.
 pub(crate) unsafe extern "C" fn poll_cq(cq: *mut IbvCq, entries: c_int, mut out: *mut IbvWc) -> c_int {
-    if cq.is_null() || out.is_null() || entries < 0 {
+    if cq.is_null() || entries < 0 || (out.is_null() && entries > 0) {
         object::set_errno(libc::EINVAL);
         return -1;
     }
@@ -294,7 +294,11 @@ fn advance(cq: &Cq, ring: &mut CompletionRing) -> c_int {
     0
 }
 
-unsafe extern "C" fn start_poll(cq: *mut IbvCqEx, _attr: *const u32) -> c_int {
+unsafe extern "C" fn start_poll(cq: *mut IbvCqEx, attr: *const u32) -> c_int {
+    // SAFETY: null or the application's; its only field is a mask of extensions, of which there is none.
+    if unsafe { attr.as_ref() }.is_some_and(|mask| *mask != 0) {
+        return libc::EINVAL;
+    }
     // SAFETY: a live CQ, by the contract of `ibv_start_poll`.
     let cq = unsafe { extended(cq) };
     let mut ring = cq.ring.lock();

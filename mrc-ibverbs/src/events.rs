@@ -52,14 +52,16 @@ impl<T> Waitable<T> {
         let _ = rustix::io::write(&self.fd, &1u64.to_ne_bytes());
     }
 
-    /// Waits for an entry, or fails with EAGAIN when the application made the descriptor non-blocking.
-    pub(crate) fn pop(&self) -> Result<T, c_int> {
+    /// Waits for an entry and hands it to `take` before anybody else can know that it is gone: who withdraws entries afterwards
+    /// sees what `take` did. Fails with EAGAIN when the application made the descriptor non-blocking.
+    pub(crate) fn pop<R>(&self, take: impl Fn(T) -> R) -> Result<R, c_int> {
         loop {
             let mut count = [0; 8];
             rustix::io::read(&self.fd, &mut count).map_err(rustix::io::Errno::raw_os_error)?;
             // An entry may have been withdrawn while we slept.
-            if let Some(entry) = self.queue.lock().pop_front() {
-                return Ok(entry);
+            let mut queue = self.queue.lock();
+            if let Some(entry) = queue.pop_front() {
+                return Ok(take(entry));
             }
         }
     }
@@ -218,10 +220,11 @@ pub(crate) unsafe extern "C" fn get_async_event(context: *mut IbvContext, event:
         if event.is_null() {
             return Err(libc::EINVAL);
         }
-        let AsyncEvent { element, event_type } = events.pop()?;
-        if let Ok(qp) = object::get::<Qp>(element as *mut IbvQp) {
-            qp.unacknowledged.add();
-        }
+        let AsyncEvent { element, event_type } = events.pop(|event| {
+            // A port is no queue pair.
+            let _ = object::with::<Qp, _>(event.element as *mut IbvQp, |qp| qp.unacknowledged.add());
+            event
+        })?;
         // SAFETY: not null; the application gives room for one event.
         unsafe { event.write(IbvAsyncEvent { element: element as *mut c_void, event_type }) };
         Ok(())
@@ -310,6 +313,8 @@ impl Notify {
 
     /// No more events of this CQ; those that wait are taken back.
     pub(crate) fn end(&self) {
+        // No completion is half-way between its event and the channel.
+        let _armed = self.armed.lock();
         let cq = self.cq.swap(0, Ordering::AcqRel);
         if let Some(channel) = &self.channel {
             channel.withdraw(|&waiting| waiting == cq);
@@ -319,14 +324,12 @@ impl Notify {
 
 impl CompletionWaker for Notify {
     fn completed(&self, solicited: bool, publish: &mut dyn FnMut()) {
-        {
-            let mut armed = self.armed.lock();
-            publish();
-            if *armed == UNARMED || (*armed == SOLICITED && !solicited) {
-                return;
-            }
-            *armed = UNARMED;
+        let mut armed = self.armed.lock();
+        publish();
+        if *armed == UNARMED || (*armed == SOLICITED && !solicited) {
+            return;
         }
+        *armed = UNARMED;
         let cq = self.cq.load(Ordering::Acquire);
         if cq != 0
             && let Some(channel) = &self.channel
@@ -338,9 +341,12 @@ impl CompletionWaker for Notify {
 
 /// Counts an event of a CQ as delivered and tells the CQ's context; `None` when it is no live CQ.
 pub(crate) fn deliver(pointer: *mut IbvCq) -> Option<*mut c_void> {
-    object::get::<Cq>(pointer).ok()?.unacknowledged.add();
-    // SAFETY: the CQ lives.
-    Some(unsafe { (*pointer).cq_context })
+    let deliver = |cq: &Cq| {
+        cq.unacknowledged.add();
+        // SAFETY: the CQ lives.
+        unsafe { (*pointer).cq_context }
+    };
+    object::with::<Cq, _>(pointer, deliver).ok()
 }
 
 /// The next event of a channel whose CQ lives by the word of `deliver`.
@@ -358,8 +364,9 @@ pub(crate) unsafe fn next_cq(
         return Err(libc::EINVAL);
     }
     loop {
-        let pointer = events.pop()? as *mut IbvCq;
-        let Some(context) = deliver(pointer) else { continue };
+        let next =
+            events.pop(|pointer| deliver(pointer as *mut IbvCq).map(|context| (pointer as *mut IbvCq, context)))?;
+        let Some((pointer, context)) = next else { continue };
         // SAFETY: neither is null; the caller promises room.
         unsafe {
             cq.write(pointer);
@@ -460,12 +467,72 @@ mod tests {
         channel.withdraw(|&entry| entry == 1);
         for entry in [2, 3] {
             assert!(readable());
-            assert_eq!(channel.pop(), Ok(entry));
+            assert_eq!(channel.pop(|entry| entry), Ok(entry));
         }
         assert!(!readable());
         channel.withdraw(|_| true);
         channel.push(4);
-        assert_eq!(channel.pop(), Ok(4));
+        assert_eq!(channel.pop(|entry| entry), Ok(4));
+    }
+
+    /// Destroying a queue withdraws its events and then waits for the acknowledgement of those that were taken. One that was taken
+    /// and not counted yet let the queue go, and its pointer came later.
+    #[test]
+    fn who_withdraws_finds_every_event_in_the_queue_or_counted() {
+        for _ in 0..if cfg!(miri) { 3 } else { 30 } {
+            let (channel, counted) = (Waitable::new().unwrap(), Unacknowledged::default());
+            std::thread::scope(|scope| {
+                channel.push(1);
+                channel.push(2);
+                let reader = scope.spawn(|| {
+                    let count = |entry| {
+                        std::thread::yield_now();
+                        counted.add();
+                        entry
+                    };
+                    assert_eq!(channel.pop(count), Ok(1));
+                });
+                while channel.queue.lock().len() == 2 {
+                    std::thread::yield_now();
+                }
+                channel.withdraw(|_| true);
+                assert_eq!(*counted.count.lock(), 1);
+                reader.join().unwrap();
+            });
+        }
+    }
+
+    /// An event that came behind the end of its queue made the channel readable, and a reader slept behind it.
+    #[test]
+    fn no_event_follows_the_end_of_its_queue() {
+        const ROUNDS: usize = if cfg!(miri) { 3 } else { 1_000 };
+        let channel = Arc::new(Waitable::new().unwrap());
+        let queue = |number: usize| {
+            let notify = Notify::new(Some(Arc::clone(&channel)));
+            notify.set_cq((64 * number) as *mut IbvCq);
+            notify.arm(false);
+            notify
+        };
+        let queues: Vec<Notify> = (1..=ROUNDS).map(queue).collect();
+        let begun = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            let engine = scope.spawn(|| {
+                for (round, cq) in queues.iter().enumerate() {
+                    begun.store(round + 1, Ordering::Release);
+                    cq.completed(false, &mut || {});
+                    // Gives the other side time to begin with the next one.
+                    std::thread::yield_now();
+                }
+            });
+            for (round, cq) in queues.iter().enumerate() {
+                while begun.load(Ordering::Acquire) <= round {
+                    std::hint::spin_loop();
+                }
+                cq.end();
+            }
+            engine.join().unwrap();
+        });
+        assert!(channel.queue.lock().is_empty());
     }
 
     #[test]

@@ -138,6 +138,7 @@ export! { "IBVERBS_1.1":
     ibv_query_qp = qp::query_qp,
     ibv_rate_to_mbps = text::rate_to_mbps,
     ibv_reg_mr = memory::reg_mr,
+    ibv_rereg_mr = memory::rereg_mr,
     ibv_resize_cq = cq::resize_cq,
     ibv_wc_status_str = text::wc_status_str,
     mbps_to_ibv_rate = text::mbps_to_rate,
@@ -217,7 +218,7 @@ export! { "IBVERBS_1.1":
 }
 export_all! { "IBVERBS_1.1", refuse:
     ibv_attach_mcast, ibv_destroy_ah, ibv_destroy_srq, ibv_detach_mcast, ibv_init_ah_from_wc, ibv_modify_srq,
-    ibv_query_srq, ibv_rereg_mr, ibv_resolve_eth_l2_from_gid,
+    ibv_query_srq, ibv_resolve_eth_l2_from_gid,
 }
 export_all! { "IBVERBS_1.10", refuse: ibv_query_ece, ibv_set_ece }
 export_all! { "IBVERBS_1.12", refuse_pointer: ibv_reg_dmabuf_mr }

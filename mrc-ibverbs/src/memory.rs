@@ -10,10 +10,11 @@ use core::ffi::{c_int, c_void};
 use mrc_afxdp::MemRegion;
 use mrc_afxdp::device::DeviceError;
 use mrc_core::{Access, MrHandle, Pd as PdNumber};
+use parking_lot::Mutex;
 
 use crate::abi::{
     ACCESS_KNOWN_TO_VERBS, ACCESS_LOCAL_WRITE, ACCESS_OPTIONAL, ACCESS_REMOTE_ATOMIC, ACCESS_REMOTE_READ,
-    ACCESS_REMOTE_WRITE, IbvContext, IbvMr, IbvPd,
+    ACCESS_REMOTE_WRITE, IbvContext, IbvMr, IbvPd, REREG_ACCESS, REREG_FLAGS, REREG_PD, REREG_TRANSLATION,
 };
 use crate::device::{Context, Shared};
 use crate::engine::{Engine, destroyed, failed};
@@ -63,23 +64,33 @@ pub(crate) unsafe extern "C" fn dealloc_pd(pd: *mut IbvPd) -> c_int {
 pub(crate) struct Mr {
     abi: UnsafeCell<IbvMr>,
     engine: Arc<Engine>,
+    /// Never locked across a call to the device.
+    registered: Mutex<Registered>,
+}
+
+/// What the engine knows of a region; `ibv_rereg_mr` changes it.
+#[derive(Clone)]
+struct Registered {
     handle: MrHandle,
+    key: u32,
+    iova: u64,
+    access: u32,
     /// The users of its domain, of whom it is one.
-    pub(crate) domain: Arc<AtomicU32>,
+    domain: Arc<AtomicU32>,
 }
 
 impl Mr {
-    pub(crate) fn number(&self) -> u32 {
-        self.handle.index() as u32
+    pub(crate) fn is(&self, number: u32, domain: &Arc<AtomicU32>) -> bool {
+        let registered = self.registered.lock();
+        registered.handle.index() as u32 == number && Arc::ptr_eq(&registered.domain, domain)
     }
 
     /// Another handle of the region. As verbs have it, that does not know address and length.
     pub(crate) fn under(&self, context: *mut IbvContext, pd: *mut IbvPd) -> Self {
-        // SAFETY: the keys never change.
-        let (lkey, rkey) = unsafe { ((*self.abi.get()).lkey, (*self.abi.get()).rkey) };
-        let abi = IbvMr { context, pd, addr: core::ptr::null_mut(), length: 0, handle: self.number(), lkey, rkey };
-        let (engine, domain) = (Arc::clone(&self.engine), Arc::clone(&self.domain));
-        Self { abi: UnsafeCell::new(abi), engine, handle: self.handle, domain }
+        let registered = self.registered.lock().clone();
+        let (handle, key) = (registered.handle.index() as u32, registered.key);
+        let abi = IbvMr { context, pd, addr: core::ptr::null_mut(), length: 0, handle, lkey: key, rkey: key };
+        Self { abi: UnsafeCell::new(abi), engine: Arc::clone(&self.engine), registered: Mutex::new(registered) }
     }
 }
 
@@ -110,9 +121,12 @@ fn rights(access: u32) -> Result<Access, c_int> {
     Ok(if access & ACCESS_REMOTE_WRITE != 0 { Access::REMOTE_WRITE } else { Access::LOCAL })
 }
 
-/// Bytes of a page on this machine, a power of two: 4096 on x86, up to 65536 elsewhere.
+/// Bytes of a page on this machine, a power of two: 4096 on x86, up to 65536 elsewhere. From libc: rustix follows what the kernel
+/// says of the vDSO, which is not mapped under valgrind.
 fn page_size() -> usize {
-    rustix::param::page_size()
+    // SAFETY: reads a number.
+    let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    usize::try_from(size).unwrap_or(4096)
 }
 
 /// First byte of the page of `addr`.
@@ -160,8 +174,8 @@ fn mapped(start: usize, len: usize) -> Result<(), c_int> {
     }
 }
 
-fn register(pd: *mut IbvPd, addr: *mut c_void, length: usize, iova: u64, access: u32) -> Result<*mut IbvMr, c_int> {
-    let domain = object::get::<Pd>(pd)?;
+/// Registers memory in a domain, which has one more user then.
+fn enter(domain: &Pd, addr: *mut c_void, length: usize, iova: u64, access: u32) -> Result<Registered, c_int> {
     let rights = rights(access)?;
     let base = NonNull::new(addr.cast::<u8>()).filter(|_| length > 0 && length <= isize::MAX as usize);
     let base = base.ok_or(libc::EINVAL)?;
@@ -172,12 +186,82 @@ fn register(pd: *mut IbvPd, addr: *mut c_void, length: usize, iova: u64, access:
     let registered = domain.engine.device.register_at(domain.number, memory, iova, rights);
     let (handle, key) = registered.map_err(|error| failed("memory region", &error))?;
     domain.users.fetch_add(1, Ordering::AcqRel);
+    Ok(Registered { handle, key: key.0, iova, access, domain: Arc::clone(&domain.users) })
+}
+
+/// Revokes what [`enter`] registered. When this returns the progress thread has let go of the memory: the application may unmap it.
+fn leave(engine: &Engine, registered: &Registered) -> Result<(), c_int> {
+    let result = engine.device.deregister(registered.handle);
+    // Else it went under another handle.
+    if !matches!(result, Err(DeviceError::Table(_))) {
+        registered.domain.fetch_sub(1, Ordering::AcqRel);
+    }
+    destroyed("memory region", result)
+}
+
+fn register(pd: *mut IbvPd, addr: *mut c_void, length: usize, iova: u64, access: u32) -> Result<*mut IbvMr, c_int> {
+    let domain = object::get::<Pd>(pd)?;
+    let registered = enter(domain, addr, length, iova, access)?;
     // SAFETY: the domain lives.
     let context = unsafe { (*pd).context };
-    let abi = IbvMr { context, pd, addr, length, handle: handle.index() as u32, lkey: key.0, rkey: key.0 };
+    let (handle, key) = (registered.handle.index() as u32, registered.key);
+    let abi = UnsafeCell::new(IbvMr { context, pd, addr, length, handle, lkey: key, rkey: key });
     let engine = Arc::clone(&domain.engine);
-    let users = Arc::clone(&domain.users);
-    Ok(object::publish(Box::new(Mr { abi: UnsafeCell::new(abi), engine, handle, domain: users })))
+    Ok(object::publish(Box::new(Mr { abi, engine, registered: Mutex::new(registered) })))
+}
+
+/// `enum ibv_rereg_mr_err_code`: nothing was done, since the arguments are wrong; or the device refused.
+const REREG_INPUT: c_int = -1;
+const REREG_COMMAND: c_int = -4;
+
+/// A region as verbs let it change: memory, domain or rights, by `flags`. It has other keys then. Until the new registration
+/// stands the old one does, so that a refusal changes nothing.
+fn reregister(
+    mr: *mut IbvMr,
+    flags: c_int,
+    pd: *mut IbvPd,
+    addr: *mut c_void,
+    length: usize,
+    access: c_int,
+) -> Result<(), (c_int, c_int)> {
+    let (input, command) = (|code| (REREG_INPUT, code), |code| (REREG_COMMAND, code));
+    let region = object::get::<Mr>(mr).map_err(input)?;
+    let changes = |flag| flags & flag != 0;
+    let nowhere = changes(REREG_TRANSLATION) && (addr.is_null() || length == 0);
+    if flags & !REREG_FLAGS != 0 || nowhere || access != 0 && !changes(REREG_ACCESS) {
+        return Err(input(libc::EINVAL));
+    }
+    // SAFETY: the region lives; only this call changes these fields, which verbs do not let two threads make at once.
+    let known = unsafe { &mut *region.abi.get() };
+    let old = region.registered.lock().clone();
+    let pd = if changes(REREG_PD) { pd } else { known.pd };
+    let domain = object::get::<Pd>(pd).map_err(input)?;
+    let moved = changes(REREG_TRANSLATION);
+    let (addr, length, iova) = if moved { (addr, length, addr as u64) } else { (known.addr, known.length, old.iova) };
+    let access = if changes(REREG_ACCESS) { access as u32 } else { old.access };
+    let new = enter(domain, addr, length, iova, access).map_err(command)?;
+    let left = leave(&region.engine, &old);
+    (known.pd, known.addr, known.length) = (pd, addr, length);
+    (known.handle, known.lkey, known.rkey) = (new.handle.index() as u32, new.key, new.key);
+    *region.registered.lock() = new;
+    left.map_err(command)
+}
+
+pub(crate) unsafe extern "C" fn rereg_mr(
+    mr: *mut IbvMr,
+    flags: c_int,
+    pd: *mut IbvPd,
+    addr: *mut c_void,
+    length: usize,
+    access: c_int,
+) -> c_int {
+    match reregister(mr, flags, pd, addr, length, access) {
+        Ok(()) => 0,
+        Err((verdict, code)) => {
+            object::set_errno(code);
+            verdict
+        }
+    }
 }
 
 pub(crate) unsafe extern "C" fn reg_mr(pd: *mut IbvPd, addr: *mut c_void, length: usize, access: c_int) -> *mut IbvMr {
@@ -207,13 +291,7 @@ pub(crate) unsafe extern "C" fn reg_mr_iova2(
 pub(crate) unsafe extern "C" fn dereg_mr(mr: *mut IbvMr) -> c_int {
     let deregister = || {
         let region = object::retire::<Mr>(mr)?;
-        // When this returns the progress thread has let go of the memory: the application may unmap it.
-        let result = region.engine.device.deregister(region.handle);
-        // Else it went under another handle.
-        if !matches!(result, Err(DeviceError::Table(_))) {
-            region.domain.fetch_sub(1, Ordering::AcqRel);
-        }
-        destroyed("memory region", result)
+        leave(&region.engine, &region.registered.lock())
     };
     object::code(deregister())
 }

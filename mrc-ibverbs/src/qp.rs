@@ -27,6 +27,7 @@ use crate::events::{AsyncEvent, Unacknowledged, Waitable};
 use crate::memory::Pd;
 use crate::mrc::Settings;
 use crate::object::{self, Kind, Object};
+use crate::query::GIDS;
 use crate::work::{self, Inline, ReceiveSide, SendSide};
 
 /// Bytes that the work requests of a QP may carry themselves, if it asks for any: programs ask for one message of theirs
@@ -249,9 +250,26 @@ fn settled(from: u32, to: u32) -> u32 {
     }
 }
 
+/// What a step may name besides: the table of the kernel's `ib_modify_qp_is_ok` for RC.
+fn optional(from: u32, to: u32) -> u32 {
+    let rights = QP_ACCESS_FLAGS | QP_PKEY_INDEX;
+    match (from, to) {
+        (QPS_INIT, QPS_INIT) => rights | QP_PORT,
+        (QPS_INIT, QPS_RTR) => rights | QP_ALT_PATH | QP_MAX_DEST_RD_ATOMIC | QP_MIN_RNR_TIMER,
+        (QPS_RTR | QPS_RTS, QPS_RTS) => {
+            let connect = QP_TIMEOUT | QP_RETRY_CNT | QP_RNR_RETRY | QP_MAX_RD_ATOMIC;
+            let late = QP_ACCESS_FLAGS | QP_ALT_PATH | QP_PATH_MIG_STATE | QP_MIN_RNR_TIMER;
+            if from == QPS_RTR { late | connect } else { late }
+        }
+        _ => 0,
+    }
+}
+
 /// Why a step from `from` to `to` with these attributes cannot be.
 fn refused(from: u32, to: u32, mask: u32) -> Option<String> {
-    let (missing, late) = (required(to) & !mask, mask & settled(from, to));
+    let required = if from == to { 0 } else { required(to) };
+    let (missing, late) = (required & !mask, mask & settled(from, to));
+    let extra = mask & !(QP_STATE | QP_CUR_STATE | required | optional(from, to));
     let step = match to {
         QPS_RESET | QPS_ERR => true,
         _ if from == to => from != QPS_RTR,
@@ -260,10 +278,14 @@ fn refused(from: u32, to: u32, mask: u32) -> Option<String> {
     if !step {
         return Some(format!("from {} to {} is no transition", state_name(from), state_name(to)));
     }
-    if from != to && missing != 0 {
+    if missing != 0 {
         return Some(format!("from {} to {} without {}", state_name(from), state_name(to), names(missing)));
     }
-    (late != 0).then(|| format!("in {} it is too late for {}", state_name(from), names(late)))
+    if late != 0 {
+        return Some(format!("in {} it is too late for {}", state_name(from), names(late)));
+    }
+    let why = || format!("from {} to {} takes no {}", state_name(from), state_name(to), names(extra));
+    (extra != 0).then(why)
 }
 
 fn state_name(state: u32) -> &'static str {
@@ -273,7 +295,7 @@ fn state_name(state: u32) -> &'static str {
 
 /// The attributes of a mask, by the names that applications give them.
 fn names(mask: u32) -> String {
-    const NAMES: [(u32, &str); 8] = [
+    const NAMES: [(u32, &str); 16] = [
         (QP_ACCESS_FLAGS, "IBV_QP_ACCESS_FLAGS"),
         (QP_PKEY_INDEX, "IBV_QP_PKEY_INDEX"),
         (QP_PORT, "IBV_QP_PORT"),
@@ -282,6 +304,14 @@ fn names(mask: u32) -> String {
         (QP_RQ_PSN, "IBV_QP_RQ_PSN"),
         (QP_SQ_PSN, "IBV_QP_SQ_PSN"),
         (QP_DEST_QPN, "IBV_QP_DEST_QPN"),
+        (QP_TIMEOUT, "IBV_QP_TIMEOUT"),
+        (QP_RETRY_CNT, "IBV_QP_RETRY_CNT"),
+        (QP_RNR_RETRY, "IBV_QP_RNR_RETRY"),
+        (QP_MIN_RNR_TIMER, "IBV_QP_MIN_RNR_TIMER"),
+        (QP_MAX_RD_ATOMIC, "IBV_QP_MAX_QP_RD_ATOMIC"),
+        (QP_MAX_DEST_RD_ATOMIC, "IBV_QP_MAX_DEST_RD_ATOMIC"),
+        (QP_ALT_PATH, "IBV_QP_ALT_PATH"),
+        (QP_PATH_MIG_STATE, "IBV_QP_PATH_MIG_STATE"),
     ];
     NAMES.iter().filter(|(bit, _)| mask & bit != 0).map(|(_, name)| *name).collect::<Vec<_>>().join(", ")
 }
@@ -318,6 +348,9 @@ pub(crate) unsafe extern "C" fn modify_qp(qp: *mut IbvQp, attr: *mut IbvQpAttr, 
             return Err(libc::EINVAL);
         }
         if mask & QP_PORT != 0 && attr.port_num != 1 || mask & QP_PKEY_INDEX != 0 && attr.pkey_index != 0 {
+            return Err(libc::EINVAL);
+        }
+        if mask & QP_AV != 0 && attr.ah_attr.is_global != 0 && u32::from(attr.ah_attr.grh.sgid_index) >= GIDS {
             return Err(libc::EINVAL);
         }
         if let Some(why) = refused(from, to, mask) {
@@ -480,7 +513,7 @@ impl Qp {
 pub(crate) unsafe extern "C" fn query_qp(
     qp: *mut IbvQp,
     attr: *mut IbvQpAttr,
-    _mask: c_int,
+    mask: c_int,
     init: *mut IbvQpInitAttr,
 ) -> c_int {
     let query = || {
@@ -499,8 +532,12 @@ pub(crate) unsafe extern "C" fn query_qp(
         };
         known.cur_qp_state = known.qp_state;
         known.cap = object.cap;
-        // SAFETY: not null; the application gives room for both structures, the second if it wants it.
+        // SAFETY: not null; the application gives room for both structures, the second if it wants it. It reads the state in
+        // the queue pair, which verbs order with this call.
         unsafe {
+            if mask as u32 & QP_STATE != 0 {
+                (*object.abi.get()).qp_base.state = known.qp_state;
+            }
             attr.write(known);
             if !init.is_null() {
                 let base = &(*object.abi.get()).qp_base;
@@ -556,6 +593,33 @@ mod tests {
         for (from, to) in [(QPS_RTS, QPS_RESET), (QPS_RESET, QPS_ERR), (QPS_ERR, QPS_RESET), (QPS_RTS, QPS_RTS)] {
             assert_eq!(refused(from, to, QP_STATE), None);
         }
+    }
+
+    /// What the kernel's table refuses for RC; it was taken for the attribute's own step, or kept without effect.
+    #[test]
+    fn a_step_takes_no_attributes_of_another() {
+        const RIGHTS: u32 = QP_ACCESS_FLAGS | QP_PKEY_INDEX;
+        const INIT: u32 = RIGHTS | QP_PORT;
+        const RTR: u32 = QP_AV | QP_PATH_MTU | QP_DEST_QPN | QP_RQ_PSN;
+        const RTR_TAKES: u32 = RTR | RIGHTS | QP_ALT_PATH | QP_MAX_DEST_RD_ATOMIC | QP_MIN_RNR_TIMER;
+        const RTS_TAKES: u32 = QP_ACCESS_FLAGS | QP_ALT_PATH | QP_PATH_MIG_STATE | QP_MIN_RNR_TIMER;
+        const CONNECT: u32 = QP_SQ_PSN | QP_TIMEOUT | QP_RETRY_CNT | QP_RNR_RETRY | QP_MAX_RD_ATOMIC;
+        for (from, to, takes) in [
+            (QPS_RESET, QPS_INIT, INIT),
+            (QPS_INIT, QPS_INIT, INIT),
+            (QPS_INIT, QPS_RTR, RTR_TAKES),
+            (QPS_RTR, QPS_RTS, RTS_TAKES | CONNECT),
+            (QPS_RTS, QPS_RTS, RTS_TAKES),
+            (QPS_RTS, QPS_ERR, 0),
+            (QPS_ERR, QPS_RESET, 0),
+        ] {
+            let needs = if from == to { 0 } else { required(to) };
+            let attributes = (0..32).map(|bit| KNOWN & 1 << bit).filter(|&bit| bit != 0);
+            let taken = attributes.filter(|bit| refused(from, to, needs | bit).is_none());
+            assert_eq!(taken.sum::<u32>(), takes | QP_STATE | QP_CUR_STATE, "{from} {to}");
+        }
+        let why = refused(QPS_RESET, QPS_INIT, INIT | QP_TIMEOUT).unwrap();
+        assert_eq!(why, "from RESET to INIT takes no IBV_QP_TIMEOUT");
     }
 
     #[test]

@@ -18,7 +18,8 @@ const VENDOR_ID: u32 = 0x6d_7263;
 /// No part that perftest knows: it then uses the plain calls.
 const PART_ID: u32 = 1;
 const PORTS: u8 = 1;
-const GIDS: u32 = 4;
+/// Entries of the GID table.
+pub(crate) const GIDS: u32 = 4;
 const PKEY: u16 = 0xFFFF;
 /// `IBV_GID_TYPE_ROCE_V2`, and the same as sysfs counts.
 const GID_TYPE_ROCE_V2: u32 = 2;

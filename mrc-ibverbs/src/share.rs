@@ -74,10 +74,9 @@ pub(crate) unsafe extern "C" fn unimport_pd(pd: *mut IbvPd) {
 pub(crate) unsafe extern "C" fn import_mr(pd: *mut IbvPd, handle: u32) -> *mut IbvMr {
     let import = || {
         let domain = object::get::<Pd>(pd)?;
-        let same = |mr: &Mr| mr.number() == handle && Arc::ptr_eq(&mr.domain, &domain.users);
         // SAFETY: the domain lives.
         let context = unsafe { (*pd).context };
-        let copy = object::find::<Mr, _>(|mr| same(mr).then(|| mr.under(context, pd)))?;
+        let copy = object::find::<Mr, _>(|mr| mr.is(handle, &domain.users).then(|| mr.under(context, pd)))?;
         Ok(object::publish(Box::new(copy)))
     };
     object::pointer(import())

@@ -192,12 +192,8 @@ impl Qp {
             ..SendWr::default()
         };
         if wr.send_flags & SEND_INLINE != 0 {
-            let inline = sends.inline.as_ref().ok_or(libc::EINVAL)?;
-            let bytes: u64 = list.iter().map(|entry| u64::from(entry.length)).sum();
-            if bytes > u64::from(self.cap.max_inline_data) {
-                return Err(libc::EINVAL);
-            }
-            inline.fill(0, &mut send, list.iter().map(|entry| (entry.addr as *const c_void, entry.length as usize)))?;
+            let pieces = list.iter().map(|entry| (entry.addr as *const c_void, entry.length as usize));
+            place_inline(sends.inline.as_ref(), self.cap.max_inline_data, 0, &mut send, pieces)?;
         } else {
             place_entries(&mut send, list)?;
         }
@@ -213,6 +209,27 @@ fn place_entries(send: &mut SendWr, list: &[IbvSge]) -> Result<(), c_int> {
         _ => return Err(libc::EINVAL),
     }
     Ok(())
+}
+
+/// The pieces of inline data, `most` bytes together. No bytes need no memory for them.
+fn place_inline(
+    inline: Option<&Inline>,
+    most: u32,
+    ahead: usize,
+    send: &mut SendWr,
+    pieces: impl Iterator<Item = (*const c_void, usize)> + Clone,
+) -> Result<(), c_int> {
+    let bytes = pieces.clone().fold(0usize, |bytes, (_, len)| bytes.saturating_add(len));
+    if bytes > most as usize {
+        return Err(libc::EINVAL);
+    }
+    match inline {
+        Some(inline) => inline.fill(ahead, send, pieces),
+        None => {
+            (send.lkey, send.local_va, send.len) = (0, 0, 0);
+            Ok(())
+        }
+    }
 }
 
 pub(crate) unsafe extern "C" fn post_send(qp: *mut IbvQp, mut wr: *mut IbvSendWr, bad: *mut *mut IbvSendWr) -> c_int {
@@ -415,9 +432,8 @@ unsafe extern "C" fn wr_set_inline_data_list(qp: *mut IbvQpEx, count: usize, lis
                 return Err(libc::EINVAL);
             }
             let buffers = if count == 0 { &[][..] } else { core::slice::from_raw_parts(list, count) };
-            let bytes: usize = buffers.iter().map(|buffer| buffer.length).sum();
-            let inline = inline.filter(|_| bytes <= qp.cap.max_inline_data as usize).ok_or(libc::EINVAL)?;
-            inline.fill(ahead, wr, buffers.iter().map(|buffer| (buffer.addr.cast_const(), buffer.length)))
+            let pieces = buffers.iter().map(|buffer| (buffer.addr.cast_const(), buffer.length));
+            place_inline(inline, qp.cap.max_inline_data, ahead, wr, pieces)
         });
     };
 }
@@ -507,6 +523,23 @@ mod tests {
             assert_eq!(batch.error, libc::ENOMEM);
             untouched(&inline, &in_flight);
         }
+    }
+
+    #[test]
+    fn the_pieces_of_inline_data_are_counted_together() {
+        let (inline, byte) = (Inline::unregistered(64, 4).unwrap(), [7u8; 64]);
+        let place = |inline: Option<&Inline>, most, lens: &[usize]| {
+            let mut send = SendWr { len: 9, ..SendWr::default() };
+            let pieces = lens.iter().map(|&len| (byte.as_ptr().cast::<c_void>(), len));
+            place_inline(inline, most, 0, &mut send, pieces).map(|()| send.len)
+        };
+        assert_eq!(place(Some(&inline), 64, &[32, 0, 32]), Ok(64));
+        assert_eq!(place(Some(&inline), 64, &[32, 33]), Err(libc::EINVAL));
+        assert_eq!(place(Some(&inline), 64, &[usize::MAX, 2]), Err(libc::EINVAL));
+        // As hardware has it: a queue pair without inline data takes none of it.
+        assert_eq!(place(None, 0, &[]), Ok(0));
+        assert_eq!(place(None, 0, &[0]), Ok(0));
+        assert_eq!(place(None, 0, &[1]), Err(libc::EINVAL));
     }
 
     #[test]

@@ -316,7 +316,17 @@ int main(int argc, char **argv) {
     to.qp_state = IBV_QPS_RESET;
     NEED("reset", !mrc_modify_qp(early, &to, IBV_QP_STATE, NULL, 0));
     CHECK("a free profile goes OFFLINE", !mrc_ctl_modify_ev_profile(mrc, PROFILE, &offline, MRC_CTL_EV_PROFILE_STATE));
+    /* Timers of verbs mean nothing here: a timeout of 0 is no patience without end. */
+    to.qp_state = IBV_QPS_INIT;
+    to.timeout = 0;
+    int timers = IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY;
+    CHECK("timers of verbs are ignored", !mrc_modify_qp(early, &to, IBV_QP_STATE | IBV_QP_ACCESS_FLAGS | timers, NULL, 0) &&
+                                             !mrc_query_qp(early, &verbs, IBV_QP_STATE, &told, MRC_QP_RETRY_CNT, NULL) && told.retry.exp_cnt < 25);
+    to.dest_qp_num = 77;
+    CHECK("  and attributes of another step EINVAL", mrc_modify_qp(early, &to, IBV_QP_DEST_QPN, NULL, 0) == EINVAL);
     NEED("destroy", !mrc_destroy_qp(early));
+    struct ibv_wc wc;
+    CHECK("EV events are no completions", mrc_poll_cq(ev_cq, 1, &wc) == -1 && errno == EINVAL);
     CHECK("queues go", !mrc_destroy_cq(ev_cq) && !mrc_destroy_cq(cq) && !mrc_destroy_comp_channel(channel));
     CHECK("the context goes, once", !mrc_destroy_context(mrc) && mrc_destroy_context(mrc) == -1 && errno == EINVAL);
     CHECK("and verbs' objects", !ibv_dereg_mr(mr) && !ibv_dealloc_pd(pd) && !ibv_close_device(ctx));

@@ -131,11 +131,41 @@ for client in verbs_api verbs_rules; do
     fi
 done
 
+# A program under memcheck finds another address space: not all that the kernel says of it is there.
+if ! command -v valgrind >/dev/null; then
+    echo "SKIP verbs_api.c under valgrind: it is not installed"
+else
+    rm -f "$logs"/*
+    cc -O1 -o "$logs/verbs_api" tests/interop/verbs_api.c -libverbs
+    if on hA valgrind -q --error-exitcode=9 --fair-sched=yes "$logs/verbs_api" >"$logs/out" 2>"$logs/err"; then
+        say "verbs_api.c under valgrind" ok "$(grep -c ' ok$' "$logs/out") checks"
+    else
+        say "verbs_api.c under valgrind" FAIL "$(grep -h -m 1 -e FAIL -e Invalid "$logs/out" "$logs/err" || tail -n 1 "$logs/err")"
+    fi
+fi
+
 cc -O1 -o "$logs/verbs_stress" tests/interop/verbs_stress.c -libverbs -lpthread
 if on hA env MRC_LOG=off "$logs/verbs_stress" $stress >"$logs/out" 2>"$logs/err"; then
     say "verbs_stress.c, 4 threads with 16 QPs each" ok "$(cat "$logs/out")"
 else
     say "verbs_stress.c, 4 threads with 16 QPs each" FAIL "$(tail -n 1 "$logs/err")"
+fi
+
+# Both again over a debug build, whose assertions and overflow checks the release build lacks.
+debug() { # program arguments...
+    MRC_LOG=off timeout -k 5 120 "$mrc" verbs-run --library "$debug_library" --prefix "$prefix" --lab hA -- "$@" >"$logs/out" 2>"$logs/err"
+}
+if ! command -v cargo >/dev/null; then
+    echo "SKIP verbs_rules.c and verbs_stress.c over a debug build: cargo is not installed"
+else
+    cargo build --locked --quiet -p mrc-ibverbs
+    debug_library=$(realpath "${CARGO_TARGET_DIR:-target}/debug/libibverbs.so")
+    cc -O1 -o "$logs/verbs_rules" tests/interop/verbs_rules.c -libverbs
+    if debug "$logs/verbs_rules" && debug "$logs/verbs_stress" 6; then
+        say "verbs_rules.c and verbs_stress.c over a debug build" ok "$(cat "$logs/out")"
+    else
+        say "verbs_rules.c and verbs_stress.c over a debug build" FAIL "$(grep -h -m 1 -e FAIL -e panicked "$logs/out" "$logs/err" || tail -n 1 "$logs/err")"
+    fi
 fi
 
 # The same test, with memory closed before it is deregistered: a byte placed late must not go unnoticed.

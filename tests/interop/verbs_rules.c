@@ -94,6 +94,7 @@ static void in_order(struct ibv_mr *from, struct ibv_mr *to) {
         order &= one(cq, wc, 10) == 1 && wc->wr_id == id && wc->status == want;
     }
     CHECK("a refused request completes in its turn", order);
+    CHECK("polling for no completion needs no room", ibv_poll_cq(cq, 0, NULL) == 0 && ibv_poll_cq(cq, -1, wc) < 0);
     NEED("destroy", !ibv_destroy_qp(a) && !ibv_destroy_qp(b) && !ibv_destroy_cq(cq));
 }
 
@@ -151,12 +152,116 @@ static void granted(struct ibv_mr *from, struct ibv_mr *to) {
     ex.cap.max_inline_data = 64;
     struct ibv_qp *extended = ibv_create_qp_ex(ctx, &ex);
     CHECK("create_qp_ex tells what it granted, too", extended && ex.cap.max_inline_data >= 512);
-    NEED("destroy", !ibv_destroy_qp(extended) && !ibv_destroy_cq(cq));
+    /* More bytes than a number counts, which must not be taken for few. */
+    struct ibv_qp_ex *batch = ibv_qp_to_qp_ex(extended);
+    struct ibv_data_buf pieces[] = {{from->addr, SIZE_MAX}, {from->addr, 2}};
+    struct ibv_qp *c = make_qp(cq, 0, 0);
+    NEED("queue pairs", c && !join(extended, c));
+    ibv_wr_start(batch);
+    ibv_wr_rdma_write(batch, to->rkey, (uintptr_t)to->addr);
+    ibv_wr_set_inline_data_list(batch, 2, pieces);
+    CHECK("  and refuses too much inline data", ibv_wr_complete(batch) == EINVAL);
+    CHECK("no data inline needs no room for any", !post(c, from, 0, 0, to, IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED | IBV_SEND_INLINE) &&
+                                                      one(cq, &wc, 5) == 1 && wc.status == IBV_WC_SUCCESS);
+    NEED("destroy", !ibv_destroy_qp(extended) && !ibv_destroy_qp(c) && !ibv_destroy_cq(cq));
     errno = 0;
     CHECK("rights that MRC lacks are EOPNOTSUPP",
           !ibv_reg_mr(pd, from->addr, 4096, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND) && errno == EOPNOTSUPP);
     CHECK("  and rights that verbs do not know EINVAL",
           !ibv_reg_mr(pd, from->addr, 4096, IBV_ACCESS_LOCAL_WRITE | 1 << 15) && errno == EINVAL);
+}
+
+/* A step of a queue pair takes its own attributes, all that it needs, and changes nothing where one is missing or too many. */
+static void steps(void) {
+    struct ibv_cq *cq = ibv_create_cq(ctx, 64, NULL, NULL, 0);
+    struct ibv_qp *qp = make_qp(cq, 4, 0);
+    struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT, .port_num = 1, .dest_qp_num = 77, .path_mtu = IBV_MTU_256}, told;
+    struct ibv_qp_init_attr init_told;
+    const int needs[] = {IBV_QP_PKEY_INDEX, IBV_QP_PORT, IBV_QP_ACCESS_FLAGS};
+    const int foreign[] = {IBV_QP_AV, IBV_QP_PATH_MTU, IBV_QP_DEST_QPN, IBV_QP_RQ_PSN, IBV_QP_SQ_PSN, IBV_QP_TIMEOUT, IBV_QP_QKEY, IBV_QP_CAP};
+    int all = IBV_QP_STATE | needs[0] | needs[1] | needs[2], refused = 1;
+    NEED("queue pair", cq && qp);
+    for (int i = 0; i < 3; i++) refused &= ibv_modify_qp(qp, &init, all & ~needs[i]) == EINVAL;
+    for (int i = 0; i < 8; i++) refused &= ibv_modify_qp(qp, &init, all | foreign[i]) == EINVAL;
+    CHECK("INIT takes three attributes, no less and no others", refused);
+    CHECK("  and a refusal changes nothing", !ibv_query_qp(qp, &told, IBV_QP_STATE, &init_told) && told.qp_state == IBV_QPS_RESET &&
+                                                 !told.dest_qp_num && !told.path_mtu && qp->state == IBV_QPS_RESET);
+    NEED("INIT", !to_init(qp));
+    struct ibv_qp_attr rtr = {.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_4096, .dest_qp_num = qp->qp_num};
+    int rtr_mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+    rtr.ah_attr.is_global = 1;
+    rtr.ah_attr.grh.sgid_index = 4;
+    NEED("GID", !ibv_query_gid(ctx, 1, 3, &rtr.ah_attr.grh.dgid));
+    CHECK("a source GID that is not in the table is EINVAL", ibv_modify_qp(qp, &rtr, rtr_mask) == EINVAL);
+    CHECK("  so is a step with an attribute of the next one", (rtr.ah_attr.grh.sgid_index = 3, ibv_modify_qp(qp, &rtr, rtr_mask | IBV_QP_SQ_PSN) == EINVAL));
+    NEED("RTS", !to_rtr(qp, qp->qp_num) && !to_rts(qp));
+    struct ibv_qp_attr later = {.qp_state = IBV_QPS_RTS, .timeout = 3, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
+    CHECK("in RTS timers are EINVAL", ibv_modify_qp(qp, &later, IBV_QP_TIMEOUT) == EINVAL && ibv_modify_qp(qp, &later, IBV_QP_RETRY_CNT) == EINVAL);
+    CHECK("  and rights may change", !ibv_modify_qp(qp, &later, IBV_QP_STATE | IBV_QP_ACCESS_FLAGS) && !ibv_modify_qp(qp, &later, IBV_QP_ACCESS_FLAGS));
+    NEED("destroy", !ibv_destroy_qp(qp) && !ibv_destroy_cq(cq));
+}
+
+/* Requests of one connection never show in the next, whose queue pairs have the same numbers. A query says the state anew. */
+static void reconnected(struct ibv_mr *from, struct ibv_mr *to) {
+    struct ibv_cq *cq = ibv_create_cq(ctx, 64, NULL, NULL, 0);
+    struct ibv_qp *a = make_qp(cq, 0, 0), *b = make_qp(cq, 600, 0);
+    struct ibv_qp_attr attr, reset = {.qp_state = IBV_QPS_RESET};
+    struct ibv_qp_init_attr init;
+    struct ibv_wc wc[2];
+    int good = 1, known = 1;
+    NEED("queue pairs", cq && a && b && !join(a, b));
+    for (int round = 0; round < 100 && good; round++) {
+        struct ibv_mr wrong = *to;
+        wrong.rkey = 3;
+        for (int i = 0; i < 600; i++) NEED("receive", !receive(b, 1000 + i));
+        NEED("post", !post(a, from, 0, 8, &wrong, IBV_WR_RDMA_WRITE, 0));
+        if (round % 4 == 0) {
+            /* Its peer fails first, and flushes its receives. */
+            do good = one(cq, wc, 5) == 1;
+            while (good && wc->qp_num != a->qp_num);
+            known &= !ibv_query_qp(a, &attr, IBV_QP_STATE, &init) && attr.qp_state == IBV_QPS_ERR && a->state == IBV_QPS_ERR;
+        }
+        NEED("reset", !ibv_modify_qp(a, &reset, IBV_QP_STATE) && !ibv_modify_qp(b, &reset, IBV_QP_STATE));
+        /* What the CQ has no room for follows as it is polled. */
+        while (one(cq, wc, 0.01)) {}
+        NEED("connect", !join(a, b) && !receive(b, 5) && !post(a, from, 0, 8, to, IBV_WR_RDMA_WRITE_WITH_IMM, IBV_SEND_SIGNALED));
+        good = good && one(cq, wc, 5) == 1 && one(cq, wc + 1, 5) == 1 && wc[0].status == IBV_WC_SUCCESS && wc[1].status == IBV_WC_SUCCESS &&
+               wc[0].wr_id + wc[1].wr_id == 0x1234 + 5;
+        NEED("reset", !ibv_modify_qp(a, &reset, IBV_QP_STATE) && !ibv_modify_qp(b, &reset, IBV_QP_STATE) && !join(a, b));
+    }
+    CHECK("no request of an earlier connection shows in the next one", good);
+    CHECK("a query makes the state of a queue pair that failed known", known);
+    NEED("destroy", !ibv_destroy_qp(a) && !ibv_destroy_qp(b) && !ibv_destroy_cq(cq));
+}
+
+/* A region changes its memory, rights and domain. */
+static void reregistered(struct ibv_mr *from) {
+    struct ibv_pd *other = ibv_alloc_pd(ctx);
+    struct ibv_cq *cq = ibv_create_cq(ctx, 64, NULL, NULL, 0);
+    struct ibv_qp *a = make_qp(cq, 0, 0), *b = make_qp(cq, 0, 0);
+    struct ibv_wc wc;
+    char *memory = calloc(2, 4096);
+    struct ibv_mr *mr = ibv_reg_mr(pd, memory, 4096, IBV_ACCESS_LOCAL_WRITE);
+    NEED("objects", other && mr && cq && a && b && !join(a, b));
+    CHECK("rereg_mr without sense", ibv_rereg_mr(mr, 16, NULL, NULL, 0, 0) == IBV_REREG_MR_ERR_INPUT && errno == EINVAL &&
+                                        ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, NULL, 0, 0) == IBV_REREG_MR_ERR_INPUT &&
+                                        ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_PD, NULL, NULL, 0, 0) == IBV_REREG_MR_ERR_INPUT &&
+                                        ibv_rereg_mr(mr, 0, NULL, NULL, 0, IBV_ACCESS_LOCAL_WRITE) == IBV_REREG_MR_ERR_INPUT);
+    uint32_t key = mr->rkey;
+    CHECK("  refused by the device", ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, IBV_ACCESS_REMOTE_WRITE) == IBV_REREG_MR_ERR_CMD &&
+                                         errno == EINVAL && mr->rkey == key && mr->addr == memory);
+    CHECK("  with other rights and other memory",
+          !ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS | IBV_REREG_MR_CHANGE_TRANSLATION, NULL, memory + 4096, 4096,
+                        IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE) && mr->addr == memory + 4096);
+    memset(from->addr, 0x77, 8);
+    CHECK("  it is written through the new key", !post(a, from, 0, 8, mr, IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED) && one(cq, &wc, 5) == 1 &&
+                                                     wc.status == IBV_WC_SUCCESS && memory[4096] == 0x77 && !memory[0]);
+    CHECK("  in another domain", !ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_PD, other, NULL, 0, 0) && mr->pd == other && ibv_dealloc_pd(other) == EBUSY);
+    CHECK("  where queue pairs of the first do not find it", !post(a, from, 0, 8, mr, IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED) && one(cq, &wc, 5) == 1 &&
+                                                                 wc.status == IBV_WC_REM_ACCESS_ERR);
+    CHECK("  and goes", !ibv_dereg_mr(mr) && !ibv_dealloc_pd(other));
+    NEED("destroy", !ibv_destroy_qp(a) && !ibv_destroy_qp(b) && !ibv_destroy_cq(cq));
+    free(memory);
 }
 
 /* The same protection domain and region under other handles. */
@@ -253,6 +358,9 @@ int main(void) {
     in_order(from, to);
     destroyed();
     granted(from, to);
+    steps();
+    reconnected(from, to);
+    reregistered(from);
     shared(from, to);
     child(from, to);
     CHECK("everything goes", !ibv_dereg_mr(from) && !ibv_dereg_mr(to) && !ibv_dealloc_pd(pd) && !ibv_close_device(ctx));

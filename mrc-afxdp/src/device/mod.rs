@@ -472,12 +472,13 @@ impl Device {
         self.call(move |progress| progress.engine.modify_to_init(qp))?.map_err(Into::into)
     }
 
-    /// Any state to RESET: queued work is dropped.
+    /// Any state to RESET: queued work is dropped, also what was posted and not taken yet. What completed before can be polled when
+    /// this returns.
     ///
     /// # Errors
     /// The handle is stale.
     pub fn modify_to_reset(&self, qp: QpHandle) -> Result<(), DeviceError> {
-        self.call(move |progress| progress.engine.modify_to_reset(qp))?.map_err(Into::into)
+        self.call(move |progress| progress.reset_qp(qp))?.map_err(Into::into)
     }
 
     /// Says whether the peer may write through this QP, on top of what each region allows.
@@ -517,14 +518,7 @@ impl Device {
     /// # Errors
     /// The handle is stale.
     pub fn destroy_qp(&self, qp: QpHandle) -> Result<(), DeviceError> {
-        self.call(move |progress| {
-            // Posts that still wait for the QP must not find another one under its number.
-            progress.take_posts(progress.now());
-            let destroyed = progress.engine.destroy_qp(qp);
-            progress.sweep();
-            destroyed
-        })?
-        .map_err(Into::into)
+        self.call(move |progress| progress.destroy_qp(qp))?.map_err(Into::into)
     }
 
     /// A picture of one QP; `None` when the handle is stale.

@@ -5,8 +5,8 @@ use core::cell::Cell;
 use std::sync::{Arc, mpsc};
 
 use mrc_core::{
-    Access, Completion, CqHandle, Endpoint, Instant, MemRange, MrHandle, Operation, Pd, PostError, QpState, Status,
-    TableError,
+    Access, Completion, CqHandle, Endpoint, Instant, MemRange, ModifyError, MrHandle, Operation, Pd, PostError,
+    QpHandle, QpState, Status, TableError,
 };
 use mrc_wire::{Ev, PortNum, Rkey};
 
@@ -66,6 +66,41 @@ struct Source {
     cq: CqHandle,
     /// A post that the engine, or the ring of completions, had no room for.
     waiting: Option<Post>,
+    /// QPs that were reset, each with how many of the next posts in the ring were there then.
+    ended: Vec<(QpHandle, usize)>,
+}
+
+impl Source {
+    /// The next post of the ring, without those that are older than a reset of their QP.
+    fn pop(&mut self) -> Option<Post> {
+        loop {
+            let post = self.posts.pop()?;
+            let ended = self.ended.iter().any(|(qp, _)| *qp == post.qp);
+            self.ended.retain_mut(|(_, left)| {
+                *left = left.saturating_sub(1);
+                *left > 0
+            });
+            if !ended {
+                return Some(post);
+            }
+        }
+    }
+
+    /// Drops what is posted to `qp`. Posts of other QPs keep their order: behind the first of them it goes later.
+    fn drop_posts(&mut self, qp: QpHandle) {
+        self.waiting = self.waiting.take().filter(|post| post.qp != qp);
+        for _ in 0..self.posts.len() {
+            if self.waiting.is_some() {
+                break;
+            }
+            self.waiting = self.pop().filter(|post| post.qp != qp);
+        }
+        self.ended.retain(|(ended, _)| *ended != qp);
+        let left = self.posts.len();
+        if left > 0 {
+            self.ended.push((qp, left));
+        }
+    }
 }
 
 /// The application's end of a completion queue.
@@ -343,11 +378,11 @@ impl<'s> Progress<'s> {
         core::mem::take(&mut self.ports_changed)
     }
 
-    pub(super) fn take_posts(&mut self, now: Instant) -> bool {
+    fn take_posts(&mut self, now: Instant) -> bool {
         let mut worked = false;
         for source in &mut self.sources {
             for _ in 0..BATCH {
-                let Some(post) = source.waiting.take().or_else(|| source.posts.pop()) else { break };
+                let Some(post) = source.waiting.take().or_else(|| source.pop()) else { break };
                 let posted = match post.work {
                     Work::Write(wr) => self.engine.post_send(now, post.qp, &wr),
                     Work::Receive(wr_id) => self.engine.post_recv(post.qp, wr_id),
@@ -475,6 +510,24 @@ impl<'s> Progress<'s> {
         Ok(())
     }
 
+    /// Any state to RESET. Posts that the engine has not taken go with the life that ends, and what completed before can be
+    /// polled when this returns: the next life meets neither.
+    pub(super) fn reset_qp(&mut self, qp: QpHandle) -> Result<(), ModifyError> {
+        self.sources.iter_mut().for_each(|source| source.drop_posts(qp));
+        let reset = self.engine.modify_to_reset(qp);
+        self.deliver();
+        reset
+    }
+
+    /// Destroys a QP with its posts; what completed before can be polled when this returns.
+    pub(super) fn destroy_qp(&mut self, qp: QpHandle) -> Result<(), TableError> {
+        self.sources.iter_mut().for_each(|source| source.drop_posts(qp));
+        let destroyed = self.engine.destroy_qp(qp);
+        self.deliver();
+        self.sweep();
+        destroyed
+    }
+
     pub(super) fn add_cq(
         &mut self,
         completions: spsc::Sender<Completion>,
@@ -488,11 +541,11 @@ impl<'s> Progress<'s> {
 
     pub(super) fn add_work_queue(&mut self, posts: spsc::Receiver<Post>, cq: CqHandle) {
         self.sweep();
-        self.sources.push(Source { posts, cq, waiting: None });
+        self.sources.push(Source { posts, cq, waiting: None, ended: Vec::new() });
     }
 
     /// Forgets the rings whose application end is gone. Posts in flight go first, completion queues after their QPs.
-    pub(super) fn sweep(&mut self) {
+    fn sweep(&mut self) {
         self.sources
             .retain_mut(|source| source.waiting.is_some() || !source.posts.is_closed() || !source.posts.is_empty());
         let engine = &mut self.engine;

@@ -139,6 +139,12 @@ impl<M: RingMem> Consumer<M> {
         self.produced.wrapping_sub(self.next)
     }
 
+    /// Entries in the ring, also those that came since [`Consumer::available`] looked.
+    pub(crate) fn published(&mut self) -> u32 {
+        self.produced = self.mem.producer();
+        self.produced.wrapping_sub(self.next)
+    }
+
     /// Takes the next entry; its slot stays ours until [`Consumer::release`].
     pub(crate) fn pop(&mut self) -> Option<M::Entry> {
         if self.available() == 0 {

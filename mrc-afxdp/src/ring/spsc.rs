@@ -87,6 +87,11 @@ impl<T> Receiver<T> {
         taken
     }
 
+    /// Entries that were published before this call.
+    pub(crate) fn len(&mut self) -> usize {
+        self.ring.published() as usize
+    }
+
     /// Whether there is nothing to pop now.
     pub fn is_empty(&mut self) -> bool {
         self.ring.available() == 0
@@ -121,10 +126,12 @@ mod tests {
         }
         assert_eq!(tx.push(4), Err(4));
         let mut got = Vec::new();
+        assert_eq!(rx.len(), 4);
         assert_eq!(rx.drain(3, |n| got.push(n)), 3);
         assert_eq!(got, [0, 1, 2]);
         assert_eq!(tx.free(), 3);
-        assert_eq!(rx.pop(), Some(3));
+        tx.push(5).unwrap();
+        assert_eq!((rx.len(), rx.pop(), rx.pop()), (2, Some(3), Some(5)));
         assert!(rx.is_empty());
     }
 

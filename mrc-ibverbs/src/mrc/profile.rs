@@ -192,7 +192,7 @@ impl EvChange {
 }
 
 /// The number of an EV profile, and what the engine has no use for.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct EvProfile {
     handle: EvProfileHandle,
     /// Number of its format; an AUTO profile needs none.
@@ -425,8 +425,9 @@ impl Registry {
         )
     }
 
-    /// Applies everything but the state, then the EV operations, then the state. A failing EV operation leaves those
-    /// before it applied, unless it left INIT in the same call: then it is there again.
+    /// Applies everything but the state, then the EV operations, then the state. A call that fails leaves the attributes as they
+    /// were. EV operations before the one that failed stay applied, unless the call made the entries begin anew: then those are
+    /// as before, too, and a profile that was in INIT is there again.
     pub(crate) fn change_ev_profile(
         &mut self,
         engine: &mut Endpoint<'_>,
@@ -453,9 +454,61 @@ impl Registry {
         if from == State::Online && change.attributes() {
             return Err(EINVAL);
         }
+        if (from, to) == (State::Online, State::Offline) && self.is_bound(Bindable::Ev, id) {
+            return Err(EBUSY);
+        }
+        let before = self.evs.get(&id).cloned().zip(info).ok_or(ENOENT)?;
+        let entries = entries(engine, before.0.handle);
         self.configure(engine, id, change, info)?;
-        self.change_evs(engine, now, id, change)?;
-        self.become_state(engine, id, from, to)
+        let changed = self.change_evs(engine, now, id, change).and_then(|()| self.become_state(engine, id, from, to));
+        changed.inspect_err(|_| {
+            if from == State::Offline {
+                self.undo(engine, now, id, before, &entries);
+            }
+        })
+    }
+
+    /// Gives an OFFLINE profile its attributes back, and its entries where others began.
+    fn undo(
+        &mut self,
+        engine: &mut Endpoint<'_>,
+        now: Instant,
+        id: u64,
+        (profile, old): (EvProfile, EvProfileInfo),
+        entries: &[EvReport],
+    ) {
+        let handle = profile.handle;
+        let kept = engine.ev_profile_info(handle).is_some_and(|info| {
+            (info.mode, info.count, info.format, info.fields) == (old.mode, old.count, old.format, old.fields)
+        });
+        let undone = if kept {
+            engine.set_ev_min_active(handle, old.min_active).and_then(|()| engine.set_ev_events(handle, old.events))
+        } else {
+            self.begin_anew(engine, handle, &old).and_then(|()| {
+                entries.iter().filter(|entry| entry.ev != EvSpec::UNPOPULATED).try_for_each(|entry| match old.mode {
+                    EvMode::Explicit => engine.replace_ev(handle, &EvSpec::UNPOPULATED, &entry.ev, entry.state, false),
+                    _ => engine.set_ev_state(now, handle, &entry.ev, entry.state, false),
+                })
+            })
+        };
+        debug_assert_eq!(undone, Ok(()));
+        self.evs.insert(id, profile);
+    }
+
+    /// Configures a profile with what `info` says of it; its entries begin anew.
+    fn begin_anew(
+        &self,
+        engine: &mut Endpoint<'_>,
+        profile: EvProfileHandle,
+        info: &EvProfileInfo,
+    ) -> Result<(), ProfileError> {
+        let EvProfileInfo { mode, format, count, min_active, events, .. } = *info;
+        let (paths, fields) = match mode {
+            EvMode::Auto => (self.paths.as_slice(), &[][..]),
+            _ => (&[][..], info.fields.as_slice()),
+        };
+        engine
+            .configure_ev_profile(profile, &EvProfileConfig { mode, format, fields, count, min_active, events, paths })
     }
 
     fn open(&mut self, engine: &mut Endpoint<'_>, id: u64) -> Result<(), c_int> {
@@ -567,9 +620,6 @@ impl Registry {
     }
 
     fn become_state(&mut self, engine: &mut Endpoint<'_>, id: u64, from: State, to: State) -> Result<(), c_int> {
-        if (from, to) == (State::Online, State::Offline) && self.is_bound(Bindable::Ev, id) {
-            return Err(EBUSY);
-        }
         let profile = self.evs.get_mut(&id).ok_or(ENOENT)?;
         match (from, to) {
             (State::Offline, State::Online) => {

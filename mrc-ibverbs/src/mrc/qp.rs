@@ -17,11 +17,13 @@ use super::abi::{
 use super::hint::Hint;
 use super::profile::{Bindable, Registry};
 use crate::abi::{
-    IbvQp, IbvQpAttr, IbvQpInitAttr, IbvRecvWr, IbvSendWr, QP_ALT_PATH, QP_EX_WRITES, QP_PATH_MIG_STATE, QP_PKEY_INDEX,
-    QP_PORT, QP_STATE, QPS_RTR, QPS_RTS, QPT_RC,
+    self, IbvQp, IbvQpAttr, IbvQpInitAttr, IbvRecvWr, IbvSendWr, QP_ALT_PATH, QP_EX_WRITES, QP_MAX_DEST_RD_ATOMIC,
+    QP_MAX_RD_ATOMIC, QP_MIN_RNR_TIMER, QP_PATH_MIG_STATE, QP_PKEY_INDEX, QP_PORT, QP_RNR_RETRY, QP_STATE, QPS_INIT,
+    QPS_RTR, QPS_RTS, QPT_RC,
 };
 use crate::object;
 use crate::qp::{self, MAX_WIMM, MPR, Qp};
+use crate::query::GIDS;
 use crate::work;
 
 /// What `mrc_modify_qp` set; the defaults are those of verbs.
@@ -110,6 +112,15 @@ const KNOWN: u32 = QP_MAX_WIMM
     | QP_RETRY_CNT
     | QP_CAP
     | VENDOR_CFG;
+
+/// Attributes of verbs without a meaning here, which programs name all the same.
+const IGNORED: u32 = QP_PORT
+    | abi::QP_TIMEOUT
+    | abi::QP_RETRY_CNT
+    | QP_RNR_RETRY
+    | QP_MIN_RNR_TIMER
+    | QP_MAX_RD_ATOMIC
+    | QP_MAX_DEST_RD_ATOMIC;
 
 /// Whether the values that the mask names can be.
 fn check(attr: &MrcQpAttr, mask: u32) -> Result<(), c_int> {
@@ -277,8 +288,8 @@ pub(crate) unsafe extern "C" fn modify_qp(
 ) -> c_int {
     let modify = || {
         let object = object::get::<Qp>(qp)?;
-        let (mask, mrc_mask) = (mask as u32, mrc_mask as u32);
-        // Port, timers and the like have no meaning here, but programs name them; these two promise something.
+        let (mask, mrc_mask) = (mask as u32 & !IGNORED, mrc_mask as u32);
+        // These two promise something.
         if mask & (QP_ALT_PATH | QP_PATH_MIG_STATE) != 0 || (mask != 0 && attr.is_null()) {
             return Err(libc::EINVAL);
         }
@@ -306,13 +317,16 @@ pub(crate) unsafe extern "C" fn modify_qp(
             }
             // SAFETY: not null; the application's structure.
             let mut attr = unsafe { attr.read() };
-            // There is one port and one partition; verbs want them named.
+            // There is one port and one partition; verbs want them named. The source GID is the device's, whatever is said.
             attr.port_num = 1;
+            attr.ah_attr.grh.sgid_index = attr.ah_attr.grh.sgid_index.min(GIDS as u8 - 1);
             if mask & QP_PKEY_INDEX == 0 {
                 attr.pkey_index = 0;
             }
+            let named = mask & QP_STATE != 0 && attr.qp_state == QPS_INIT;
+            let mask = if named { mask | QP_PORT | QP_PKEY_INDEX } else { mask };
             // SAFETY: a live QP and a structure of ours.
-            match unsafe { qp::modify_qp(qp, &raw mut attr, (mask | QP_PORT | QP_PKEY_INDEX) as c_int) } {
+            match unsafe { qp::modify_qp(qp, &raw mut attr, mask as c_int) } {
                 0 => Ok(()),
                 code => {
                     // The window that the call gave to a QP which has one.

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 
 use super::abi::{MrcCtlEv, MrcCtlEvEvent};
 use super::{MrcContext, ctl, profile};
-use crate::abi::{IbvAsyncEvent, IbvCompChannel, IbvCq, IbvWc};
+use crate::abi::{IbvAsyncEvent, IbvCompChannel, IbvContext, IbvCq, IbvWc};
 use crate::cq;
 use crate::events::{self, Channel, Notify, Unacknowledged};
 use crate::object::{self, Kind, Object};
@@ -68,8 +68,12 @@ pub(crate) fn heard(profile_id: u64, ev: MrcCtlEv, state: EvState, dropped: u32)
     }
 }
 
-/// The CQ of EV events. To the application it is an `mrc_cq` like others.
+/// The CQ of EV events. To the application it is an `mrc_cq` like others; one without a context of verbs, which a CQ of
+/// completions always has.
+#[repr(C)]
 pub(crate) struct EvCq {
+    /// Null.
+    verbs: *mut IbvContext,
     events: Arc<Events>,
     cq_context: usize,
     channel: Option<usize>,
@@ -78,7 +82,7 @@ pub(crate) struct EvCq {
     event_stride: usize,
 }
 
-// SAFETY: the application sees it as an opaque pointer only; `IbvCq` stands for it and is never read.
+// SAFETY: the application sees it as an opaque pointer only. `IbvCq` stands for it; its first field alone is read, which is ours.
 unsafe impl Object for EvCq {
     type Abi = IbvCq;
     const KIND: Kind = Kind::EvCq;
@@ -101,6 +105,7 @@ pub(crate) unsafe extern "C" fn create_ev_event_cq(
         let notify = Notify::new(hears.map(|channel| Arc::clone(&channel.events)));
         let events = Arc::new(Events { waiting: Mutex::default(), room: cqe as usize, notify });
         let cq = object::publish(Box::new(EvCq {
+            verbs: core::ptr::null_mut(),
             events: Arc::clone(&events),
             cq_context: cq_context as usize,
             channel: hears.map(|_| channel as usize),
@@ -157,7 +162,11 @@ pub(crate) unsafe extern "C" fn create_cq(
 }
 
 pub(crate) unsafe extern "C" fn poll_cq(cq: *mut IbvCq, entries: c_int, out: *mut IbvWc) -> c_int {
-    // SAFETY: the contract is the same: a live CQ.
+    // SAFETY: null or a live CQ, of completions or of EV events; both begin with this pointer.
+    if !cq.is_null() && unsafe { (*cq).context.is_null() } {
+        return object::minus_one(Err(libc::EINVAL));
+    }
+    // SAFETY: null or a live CQ of completions.
     unsafe { cq::poll_cq(cq, entries, out) }
 }
 
@@ -229,13 +238,11 @@ pub(crate) unsafe extern "C" fn get_cq_event(
     cq: *mut *mut IbvCq,
     cq_context: *mut *mut c_void,
 ) -> c_int {
-    let deliver = |pointer| match object::get::<EvCq>(pointer) {
-        Ok(object) => {
-            object.unacknowledged.add();
-            Some(object.cq_context as *mut c_void)
-        }
-        Err(_) => events::deliver(pointer),
+    let of_evs = |cq: &EvCq| {
+        cq.unacknowledged.add();
+        cq.cq_context as *mut c_void
     };
+    let deliver = |pointer| object::with::<EvCq, _>(pointer, of_evs).ok().or_else(|| events::deliver(pointer));
     // SAFETY: the application gives room for one pointer each.
     object::minus_one(unsafe { events::next_cq(channel, cq, cq_context, deliver) })
 }
@@ -263,6 +270,28 @@ pub(crate) unsafe extern "C" fn get_async_event(context: *mut MrcContext, event:
 mod tests {
     use super::*;
     use crate::mrc::abi::{EV_ASSUMED_BAD, EV_GOOD};
+
+    #[test]
+    fn polling_a_queue_of_ev_events_for_completions_is_einval() {
+        let events = Arc::new(Events { waiting: Mutex::default(), room: 2, notify: Notify::new(None) });
+        let cq = object::publish(Box::new(EvCq {
+            verbs: core::ptr::null_mut(),
+            events,
+            cq_context: 0,
+            channel: None,
+            unacknowledged: Unacknowledged::default(),
+            polled: AtomicU32::new(0),
+            event_stride: 56,
+        }));
+        let mut wc = IbvWc::default();
+        // SAFETY: a live queue, and none.
+        unsafe {
+            assert_eq!(poll_cq(cq, 1, &raw mut wc), -1);
+            assert_eq!(std::io::Error::last_os_error().raw_os_error(), Some(libc::EINVAL));
+            assert_eq!(poll_cq(core::ptr::null_mut(), 1, &raw mut wc), -1);
+            assert_eq!(destroy_cq(cq), 0);
+        }
+    }
 
     #[test]
     fn a_full_queue_keeps_the_latest_of_each_ev() {

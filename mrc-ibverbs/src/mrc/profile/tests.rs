@@ -211,6 +211,57 @@ fn an_explicit_profile_may_hold_copies() {
     });
 }
 
+/// A step that fails on the way ONLINE kept what came with it: a later one then went ONLINE with numbers of a refused call.
+#[test]
+fn a_step_that_fails_leaves_the_profile_as_it_was() {
+    controller(|registry, engine| {
+        online_format(registry, FMT_MODE_STEV, &[24, 8]);
+        registry.change_ev_profile(engine, NOW, 1, &offline(EV_MODE_EXP, 2)).unwrap();
+        let none = MrcCtlEv::UNPOPULATED;
+        let denied = EvChange { state: EV_DENIED, ..replace(none, ev(0x102, 1)) };
+        registry.change_ev_profile(engine, NOW, 1, &evs(vec![denied])).unwrap();
+        let same = |registry: &Registry, engine: &mut Endpoint<'_>, what: &str| {
+            let view = registry.ev_profile(engine, 1);
+            let numbers = (view.state, view.mode, view.count, view.min_active, view.event_mask, view.format);
+            assert_eq!(numbers, (State::Offline, EV_MODE_EXP, 2, 0, 0, 7), "{what}");
+            assert_eq!(view.entries, [(ev(0x102, 1), EV_DENIED), (none, EV_GOOD)], "{what}");
+        };
+        for (wrong, code, what) in [
+            (online(), EINVAL, "an entry has no value"),
+            (EvProfileChange { event_mask: None, ..online() }, EINVAL, "no event mask"),
+            (EvProfileChange { evs: vec![replace(ev(9, 1), ev(1, 1))], ..online() }, ENOENT, "no such EV"),
+            (EvProfileChange { count: Some(3), ..online() }, EINVAL, "of three entries"),
+            (EvProfileChange { mode: Some(EV_MODE_AUTO), event_mask: None, ..online() }, EINVAL, "of another mode"),
+        ] {
+            assert_eq!(registry.change_ev_profile(engine, NOW, 1, &wrong), Err(code), "{what}");
+            same(registry, engine, what);
+        }
+        // An attribute that no call gave successfully is missing.
+        let bare = EvProfileChange { evs: vec![replace(none, ev(0x203, 2))], ..to(State::Online) };
+        assert_eq!(registry.change_ev_profile(engine, NOW, 1, &bare), Err(EINVAL), "neither MIN_ACTIVE nor events");
+        registry.change_ev_profile(engine, NOW, 1, &online()).unwrap();
+        assert_eq!(registry.ev_profile(engine, 1).entries[1].0, ev(0x203, 2), "EV operations stay applied");
+        // Refused because of a queue pair, the states stay too.
+        let held = registry.bind(Bindable::Ev, 1);
+        let down = EvProfileChange { state: Some(State::Offline), ..set(ev(0x203, 2), EV_DENIED) };
+        assert_eq!(registry.change_ev_profile(engine, NOW, 1, &down), Err(EBUSY));
+        assert_eq!(registry.ev_profile(engine, 1).entries[1].1, EV_GOOD);
+        drop(held);
+    });
+}
+
+#[test]
+fn a_step_that_fails_gives_an_auto_profile_its_states_back() {
+    controller(|registry, engine| {
+        registry.change_ev_profile(engine, NOW, 1, &offline(EV_MODE_AUTO, 3)).unwrap();
+        registry.change_ev_profile(engine, NOW, 1, &set(ev(0x100, 2), EV_DENIED)).unwrap();
+        let before = registry.ev_profile(engine, 1).entries;
+        let smaller = EvProfileChange { count: Some(1), event_mask: None, ..online() };
+        assert_eq!(registry.change_ev_profile(engine, NOW, 1, &smaller), Err(EINVAL));
+        assert_eq!(registry.ev_profile(engine, 1).entries, before);
+    });
+}
+
 #[test]
 fn a_format_that_changed_is_taken_again() {
     controller(|registry, engine| {
