@@ -55,7 +55,10 @@ fn import<'s>(
         taken += import.feed(&image[taken..end])?;
     }
     assert!(taken == image.len() || !import.is_complete());
-    import.finish()
+    let is_complete = import.is_complete();
+    let finished = import.finish();
+    assert_eq!(is_complete, finished.is_ok());
+    finished
 }
 
 /// Storage whose contents are not those of a new one: they do not matter.

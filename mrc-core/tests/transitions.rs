@@ -57,8 +57,8 @@ fn rtr_refuses_each_bad_attribute_by_name_and_changes_nothing() {
             assert_eq!(engine.modify_to_rtr(Instant::ZERO, qp, &attr), Err(why));
             assert_eq!(state(engine, qp), QpState::Init, "{why:?}");
         }
-        // Nothing of the refused attempts holds the peer.
-        engine.modify_to_rtr(Instant::ZERO, qp, &good).unwrap();
+        // Nothing of the refused attempts holds the peer; the first number that a QP may have is good.
+        engine.modify_to_rtr(Instant::ZERO, qp, &RtrAttr { dest_qp: Qpn::new(3), ..good }).unwrap();
         assert_eq!(state(engine, qp), QpState::Rtr);
         engine.destroy_qp(qp).unwrap();
         engine.remove_peer(peer).unwrap();

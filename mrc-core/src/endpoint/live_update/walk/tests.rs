@@ -103,8 +103,8 @@ fn an_image_that_contradicts_itself_is_refused_where_it_does() {
         at("queue pairs"),
         "the number of another slot"
     );
-    assert_eq!(refused(|engine| engine.peers[0].ev_profile = Some(u32::MAX)), at("peers"));
-    assert_eq!(refused(|engine| engine.peers[0].shards_profile = Some(u32::MAX)), at("peers"));
+    assert_eq!(refused(|engine| engine.peers[0].ev_profile = Some(engine.ev_profiles.len() as u32)), at("peers"));
+    assert_eq!(refused(|engine| engine.peers[0].shards_profile = Some(engine.ev_profiles.len() as u32)), at("peers"));
     // An export ends whatever it finds.
     assert_eq!(refused(|engine| engine.ev_order[3] = engine.qps[0].paths.universe() as u16), at("queue pairs"));
     assert_eq!(refused(|engine| engine.qpccs[engine.qps[0].qpcc.unwrap() as usize].users = 0), at("queue pairs"));
