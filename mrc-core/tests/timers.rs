@@ -190,9 +190,9 @@ fn a_tail_is_repeated_while_a_probe_waits_for_its_port() {
         let room = PortMask::NONE.with(PortNum::from_plane(0));
         let mut headers = [0; MAX_HEADER_LEN];
         let engine = &mut net.sides[0].engine;
-        let mut waits = false;
+        let (mut waits, mut now) = (false, Instant::ZERO);
         while engine.stats().tail_resent == 0 {
-            let now = engine.next_timeout().unwrap();
+            now = engine.next_timeout().unwrap();
             engine.handle_timeout(now);
             match engine.poll_transmit(now, room, &mut headers) {
                 Some(sent) if sent.payload.is_some() => break,
@@ -202,6 +202,11 @@ fn a_tail_is_repeated_while_a_probe_waits_for_its_port() {
             assert!(now.as_nanos() < 3 * T0, "the tail waits with the probe");
         }
         assert!(waits, "no probe waits for the other port");
+        // It leaves when its port has room.
+        let probes = engine.stats().tx_probe;
+        let other = PortMask::NONE.with(PortNum::from_plane(1));
+        assert!(engine.poll_transmit(now, other, &mut headers).is_some());
+        assert_eq!(engine.stats().tx_probe, probes + 1);
     });
 }
 
