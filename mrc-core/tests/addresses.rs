@@ -27,6 +27,13 @@ fn request(src: Ip, dst: Ip, id: u32, op: EndpointOp, mask: u32) -> Vec<u8> {
     out
 }
 
+/// Gives a frame whose IP header with UDP is at `l3` the ICRC that belongs to it.
+fn sign(frame: &mut [u8], l3: usize) {
+    let end = frame.len() - icrc::LEN;
+    let trailer = icrc::compute(&frame[l3..end]).unwrap();
+    frame[end..].copy_from_slice(&trailer);
+}
+
 fn peer_ports(net: &Net<'_>, which: usize) -> Option<PortMask> {
     let side = &net.sides[which];
     side.engine.peer_ports(side.peer.unwrap())
@@ -98,9 +105,7 @@ fn a_write_from_an_address_of_nobody_is_refused() {
                     for (source, octet) in [(plane_address(to, 0), 0), (plane_address(1 - to, 3), 0), ([0xFE; 16], 8)] {
                         let mut forged = frame.clone();
                         forged[l3 + 8 + octet..l3 + 24].copy_from_slice(&source[octet..]);
-                        let end = forged.len() - icrc::LEN;
-                        let trailer = icrc::compute(&forged[l3..end]).unwrap();
-                        forged[end..].copy_from_slice(&trailer);
+                        sign(&mut forged, l3);
                         assert_eq!(net.deliver(to, port, &forged), Err(why), "write {n}, source {source:?}");
                     }
                     net.deliver(to, port, &frame).unwrap();
@@ -163,9 +168,7 @@ fn a_tunnel_brings_nothing_for_others() {
         let l3 = parse_frame(&bytes, bytes.len(), &WireConfig::default(), |_| true).unwrap().l3_offset;
         let mut astray = bytes.clone();
         astray[l3 + 39] ^= 0x40;
-        let end = astray.len() - icrc::LEN;
-        let trailer = icrc::compute(&astray[l3..end]).unwrap();
-        astray[end..].copy_from_slice(&trailer);
+        sign(&mut astray, l3);
         assert_eq!(net.deliver(to, port, &astray), Err(Discard::Stranger));
         assert!(net.deliver(to, port, &bytes).is_ok());
     });
@@ -215,9 +218,7 @@ fn a_tunnel_to_another_port_brings_what_is_for_a_plane_address() {
         let l3 = parse_frame(&bytes, bytes.len(), &WireConfig::default(), |_| true).unwrap().l3_offset;
         let mut astray = bytes.clone();
         astray[l3 + 39] ^= 0x40;
-        let end = astray.len() - icrc::LEN;
-        let trailer = icrc::compute(&astray[l3..end]).unwrap();
-        astray[end..].copy_from_slice(&trailer);
+        sign(&mut astray, l3);
         assert_eq!(net.deliver(0, first, &astray), Err(Discard::Stranger), "for none of our addresses");
         assert_eq!(net.deliver(0, PortNum::from_plane(1), &bytes), Ok(None));
     });
