@@ -50,6 +50,19 @@ fn ranks_can_share_hosts_and_sizes_and_times_be_scaled() {
 }
 
 #[test]
+fn lines_of_a_csv_wait_for_the_lines_that_they_name() {
+    let (_, rows) =
+        play("[topology]\nt0 = 1\nhosts_per_t0 = 3\n[[workload]]\nkind = \"trace\"\nfile = \"short.csv\"\n");
+    let ends: Vec<_> = rows.iter().map(|row| (row.src, row.dst, row.bytes)).collect();
+    assert_eq!(ends, [(0, 1, 9000), (1, 2, 20_000), (1, 0, 500), (0, 2, 4096)]);
+    let [first, second, third, last] = [0, 1, 2, 3].map(|nth| times(&rows[nth]));
+    assert_eq!(first.0, 0.0);
+    let follows = |start: f64, arrival: f64, after_us: f64| (start - arrival - after_us).abs() < 1e-9;
+    assert!(follows(second.0, first.1, 2.0) && follows(third.0, first.1, 0.0), "{first:?} {second:?} {third:?}");
+    assert!(follows(last.0, second.1.max(third.1), 1.5), "{second:?} {third:?} {last:?}");
+}
+
+#[test]
 fn chakra_traces_run_collectives_and_sends_in_their_order() {
     let (results, rows) = play(
         "[topology]\nt0 = 1\nhosts_per_t0 = 4\n[[workload]]\nkind = \"trace\"\nfile = \"step\"\nformat = \"chakra\"\n",
