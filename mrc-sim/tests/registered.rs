@@ -156,3 +156,14 @@ fn a_run_waits_for_the_timers_of_its_transport() {
     let results = play(text);
     assert!(results.finished && results.end_us > 300_000.0, "{:?}, {} us", results.diagnosis, results.end_us);
 }
+
+/// A host does not take what a link corrupted: the datagram goes again, as one that was lost.
+#[test]
+fn a_corrupt_datagram_is_not_taken() {
+    let fault = "[transport.params]\nretries = 2\nrto_us = 40\n[[fault]]\nkind = \"corruption\"\ntier = \"any\"\n";
+    let none = play(&format!("{ALONE}{fault}probability = 1.0\n"));
+    assert_eq!((none.failed, none.drops_by_cause.corrupt), (1, none.packets.data.delivered));
+    let some = play(&format!("{ALONE}{fault}probability = 0.05\n").replace("retries = 2", "retries = 20"));
+    assert!(some.finished && some.misplaced == 0, "{:?}", some.diagnosis);
+    assert!(some.drops_by_cause.corrupt > 0 && some.retransmitted_packets >= some.drops_by_cause.corrupt, "{some:?}");
+}
