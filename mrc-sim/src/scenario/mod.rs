@@ -35,6 +35,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub(crate) use faults::no_link;
+
 pub use build::{Built, Spoken, TransportSettings};
 pub use connections::ConnectionsKey;
 pub use job::{JobTransportKey, OwnTransportKeys};
