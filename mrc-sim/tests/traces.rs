@@ -504,6 +504,8 @@ fn broken_traces_name_the_place_and_the_reason() {
     refused("a.goal", "num_ranks 2\nrank 0 {\nl1: recv 4b to 1\n}\n", "`recv` takes whole bytes");
     let circle = "num_ranks 2\nrank 0 {\na: calc 1\nb: send 5b to 1\na requires b\nb requires a\n}\n";
     refused("a.goal", circle, "line 3: operations of rank 0 wait for each other in a circle");
+    refused("a.csv", "0,0,1,5\n0,0,1,9999999999\n", "a.csv:2: 9999999999: a message has 1 to 2147483648 bytes");
+    refused("a.csv", "-5,0,1,5\n", "a.csv:1: start_us -5: allowed are 0 to 1e12 us");
     refused("x.et", "junk", "x.et.0.et");
     // A file of rank 2 and none of rank 1, which might be anything.
     let trace = std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/traces/step.0.et")).unwrap();

@@ -106,7 +106,7 @@ impl Node {
     }
 
     fn what(&self, rank: u32, groups: &mut Groups) -> Result<What, Bad> {
-        let missing = |name: &str| format!("node {} (`{}`) has no number called {name}", self.id, self.name);
+        let missing = |name: &str| format!("node {} (`{}`) has no number from 0 on called {name}", self.id, self.name);
         let need = |name: &str| self.number(name).ok_or_else(|| missing(name));
         let rank_of = |name: &str| {
             let value = need(name)?;
@@ -251,6 +251,10 @@ mod tests {
             let _ = read_rank(&file[..cut], 0, &mut Groups::new()); // no panic
         }
         assert!(read_rank(&[], 0, &mut Groups::new()).unwrap_err().contains("empty"));
+        let negative =
+            Node { attr: vec![attr("comm_dst", Value::Int32(1)), attr("comm_size", Value::Int64(-5))], ..send };
+        let why = negative.what(0, &mut Groups::new()).unwrap_err();
+        assert_eq!(why, "node 9 (`send`) has no number from 0 on called comm_size");
         assert!(read_rank(b"hello", 0, &mut Groups::new()).is_err());
     }
 }
