@@ -191,6 +191,27 @@ fn a_busy_link_whose_rate_changes_is_busy() {
     }
 }
 
+/// A tree all-reduce has two trees without being asked, one the mirror image of the other, each with half of the vector.
+#[test]
+fn a_tree_all_reduce_has_two_trees() {
+    let text = |channels| {
+        format!(
+            "[topology]\nt0 = 1\nhosts_per_t0 = 8\n[transport]\nkind = \"roce\"\n[[workload]]\n\
+             kind = \"tree-all-reduce\"\nbytes = 163840\n{channels}"
+        )
+    };
+    let all = |channels| {
+        let options = mrc_sim::run::Options { messages: true, ..Default::default() };
+        common::outcome(&common::load(&text(channels), &[], Some(3)), &options)
+    };
+    let two = all("");
+    assert_eq!((two.messages.len(), two.messages[0].bytes), (2 * 2 * 7, 81_920));
+    assert_eq!(two.results.digest, all("channels = 2\n").results.digest);
+    let one = all("channels = 1\n").results.groups[0].bus_gbit_per_s.unwrap();
+    let ratio = two.results.groups[0].bus_gbit_per_s.unwrap() / one;
+    assert!((1.7..2.1).contains(&ratio), "two trees are {ratio} times as fast as one");
+}
+
 /// A table of so many links that it has no room for all samples is thinner than the time line, and the run is the same.
 #[test]
 fn a_table_by_link_changes_nothing_of_a_run() {

@@ -441,7 +441,8 @@ impl Part<'_> {
         if interleave == 0 || !ranks.is_multiple_of(interleave) {
             return Err(self.problem("interleave", format_args!("{interleave}: must divide the {ranks} ranks")));
         }
-        let channels = keys.channels.unwrap_or(1);
+        // One for each of the two trees.
+        let channels = keys.channels.unwrap_or(if collective == Collective::Tree { 2 } else { 1 });
         if !(1..=256).contains(&channels) {
             return Err(self.problem("channels", format_args!("{channels}: allowed are 1 to 256")));
         }
