@@ -64,7 +64,12 @@ pub(super) fn build(
                 Some(job) => &job.hosts,
                 None => {
                     let known: Vec<&str> = jobs.iter().map(|job| job.name.as_str()).collect();
-                    let message = format_args!("no [[job]] is called `{name}`; there are: {}", known.join(", "));
+                    let there = if known.is_empty() {
+                        "there is none".to_owned()
+                    } else {
+                        format!("there are: {}", known.join(", "))
+                    };
+                    let message = format_args!("no [[job]] is called `{name}`; {there}");
                     return Err(Problem::new(format!("{key}.job"), message));
                 }
             },
