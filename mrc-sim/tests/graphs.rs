@@ -387,3 +387,12 @@ fn faults_strike_what_a_graph_has() {
     ));
     assert!(around.finished && around.drops == around.drops_by_cause.link_down, "{:?}", around.drops_by_cause);
 }
+
+/// Links of a graph are called by their ends in the order of the file; the other order is a slip that the error mends.
+#[test]
+fn a_link_named_from_its_other_end_is_named_in_the_error() {
+    let graph = "[topology]\nshape = \"graph\"\nedge = [{ between = [[\"h0\", \"s\"], [\"s\", \"h1\"]] }]\n";
+    let fault = "[[workload]]\n[[fault]]\ntarget = [\"h1-s\"]\n";
+    let error = load(&format!("{graph}{fault}")).unwrap_err().to_string();
+    assert!(error.contains("no link is called `h1-s`") && error.ends_with("did you mean `s-h1`?"), "{error}");
+}

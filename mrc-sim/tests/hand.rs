@@ -172,6 +172,46 @@ fn a_frame_longer_than_a_sample_counts_in_each() {
     }
 }
 
+/// A link that a fault slows down or speeds up is busy by what it could have sent at the rates that it had, wherever the
+/// fault stands between two samples.
+#[test]
+fn a_busy_link_whose_rate_changes_is_busy() {
+    for (at, last) in [(100, 100), (130, 150), (100, 250)] {
+        let results = play(&format!(
+            "sample_us = 100\n[topology]\nt0 = 1\n[transport]\nkind = \"line-rate\"\n[transport.params]\nrto_us = 100000\n\
+             [queue]\necn = false\ndata_bytes = 100000000\n[[workload]]\nfrom = 0\nto = 1\nbytes = 8192000\n\
+             [[fault]]\nkind = \"slow\"\ngbps = 25\ntarget = [\"p0-hB\"]\nat_us = {at}\nfor_us = {last}\n"
+        ));
+        let load = results.timeline.links.iter().find(|load| load.tier == "t0-down").unwrap();
+        // All packets through the link, some of them at a quarter of its rate; and the delay up to it.
+        let end = 2000.0 * 4186.0 * 8.0 / 100e3 + f64::from(last) * 0.75 + 1.8;
+        let busy = results.timeline.at_us[1..].iter().zip(&load.max_percent[1..]).filter(|(at, _)| **at < end);
+        assert!(busy.clone().count() >= 7, "{:?}", results.timeline.at_us);
+        busy.into_iter().for_each(|(_, percent)| assert!(*percent > 97.0, "{at}, {last}: {:?}", load.max_percent));
+    }
+}
+
+/// A tree all-reduce has two trees without being asked, one the mirror image of the other, each with half of the vector.
+#[test]
+fn a_tree_all_reduce_has_two_trees() {
+    let text = |channels| {
+        format!(
+            "[topology]\nt0 = 1\nhosts_per_t0 = 8\n[transport]\nkind = \"roce\"\n[[workload]]\n\
+             kind = \"tree-all-reduce\"\nbytes = 163840\n{channels}"
+        )
+    };
+    let all = |channels| {
+        let options = mrc_sim::run::Options { messages: true, ..Default::default() };
+        common::outcome(&common::load(&text(channels), &[], Some(3)), &options)
+    };
+    let two = all("");
+    assert_eq!((two.messages.len(), two.messages[0].bytes), (2 * 2 * 7, 81_920));
+    assert_eq!(two.results.digest, all("channels = 2\n").results.digest);
+    let one = all("channels = 1\n").results.groups[0].bus_gbit_per_s.unwrap();
+    let ratio = two.results.groups[0].bus_gbit_per_s.unwrap() / one;
+    assert!((1.7..2.1).contains(&ratio), "two trees are {ratio} times as fast as one");
+}
+
 /// A table of so many links that it has no room for all samples is thinner than the time line, and the run is the same.
 #[test]
 fn a_table_by_link_changes_nothing_of_a_run() {

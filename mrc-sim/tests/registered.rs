@@ -156,3 +156,32 @@ fn a_run_waits_for_the_timers_of_its_transport() {
     let results = play(text);
     assert!(results.finished && results.end_us > 300_000.0, "{:?}, {} us", results.diagnosis, results.end_us);
 }
+
+/// A host does not take what a link corrupted: the datagram goes again, as one that was lost.
+#[test]
+fn a_corrupt_datagram_is_not_taken() {
+    let fault = "[transport.params]\nretries = 2\nrto_us = 40\n[[fault]]\nkind = \"corruption\"\ntier = \"any\"\n";
+    let none = play(&format!("{ALONE}{fault}probability = 1.0\n"));
+    assert_eq!((none.failed, none.drops_by_cause.corrupt), (1, none.packets.data.delivered));
+    let some = play(&format!("{ALONE}{fault}probability = 0.05\n").replace("retries = 2", "retries = 20"));
+    assert!(some.finished && some.misplaced == 0, "{:?}", some.diagnosis);
+    assert!(some.drops_by_cause.corrupt > 0 && some.retransmitted_packets >= some.drops_by_cause.corrupt, "{some:?}");
+}
+
+/// Datagrams of a host whose only port lost its carrier count their tries, too: the message fails and does not wait for ever.
+/// If the port comes back in time, they go again.
+#[test]
+fn a_message_fails_when_its_host_has_no_port_left() {
+    let text = |for_us| {
+        format!(
+            "{ALONE}[transport.params]\nretries = 3\nrto_us = 40\n[[fault]]\ntarget = [\"p0-hA\"]\nat_us = 10\nfor_us = {for_us}\n"
+        )
+    };
+    let results = play(&text(1e6));
+    assert_eq!((results.failed, results.failures.len()), (1, 1), "{:?}", results.diagnosis);
+    assert!(results.failures[0].why.contains("after 4 tries") && results.end_us < 400.0, "{:?}", results.failures);
+    let back = play(&text(60.0));
+    assert!(back.finished && back.misplaced == 0 && back.retransmitted_packets > 0, "{:?}", back.diagnosis);
+    // All the way again from 70 us on at the latest: 40 us of the timer, and the time of the message.
+    assert!(back.end_us < 70.0 + 40.0 + 60.0, "{}", back.end_us);
+}

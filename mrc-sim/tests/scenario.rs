@@ -362,6 +362,7 @@ fn mistakes_are_named_with_file_line_and_key() {
         ("[[workload]]\nfan_in = 3\n", "test.toml:2: workload[0].fan_in: ", "takes bytes"),
         ("[[workload]]\nbytes = 0\n", "test.toml:2: workload[0].bytes: ", "1 to"),
         ("[[workload]]\nto = 4\n", "test.toml:2: workload[0].to: ", "hosts are 0 to 3"),
+        ("[[workload]]\njob = \"x\"\n", "test.toml:2: workload[0].job: ", "no [[job]] is called `x`; there is none"),
         ("[[workload]]\nkind = \"incast\"\nstagger_us = 9e11\n", "test.toml:3: workload[0].stagger_us: ", "beyond"),
         ("[[workload]]\nkind = \"all-reduce\"\nbytes = 99999999999\n", "test.toml:1: workload: ", "or channels"),
         (

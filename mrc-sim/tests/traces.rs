@@ -143,7 +143,9 @@ fn a_receive_from_any_rank_takes_what_comes_first() {
     let error = goal("any", &text.replace("s: send 8b to 0 tag 3", "s: calc 1")).unwrap_err().to_string();
     assert!(error.contains("rank 0 receives from any rank with any tag what nobody sends"), "{error}");
     let circle = text.replace("rank 0 {\n", "rank 0 {\nx: calc 1\ny: calc 1\nx requires y\ny requires x\n");
-    assert!(goal("any", &circle).unwrap_err().to_string().contains("circle"));
+    assert!(
+        goal("any", &circle).unwrap_err().to_string().contains("line 3: operations wait for each other in a circle")
+    );
 }
 
 #[test]
@@ -449,6 +451,7 @@ fn topologies_of_htsim_that_cannot_be_are_refused() {
         ("Oversubscribed 4", "Oversubscribed 2", "tier 0: Oversubscribed 2, and 800 Gb/s from below go over 200 Gb/s"),
         ("Oversubscribed 4", "Oversubscribd 4", "line 12: `Oversubscribd 4`: did you mean oversubscribed?"),
         ("Radix_Up 2", "Radix_Up 2\nRadix_Up 2", "the key is there already"),
+        ("Radix_Up 2", "Radix_Up 1048576", "tier 0: no radix_up from 1 to 1048575"),
     ] {
         std::fs::write(folder.join("wide.topo"), tiny.replace(from, to)).unwrap();
         let scenario = "[topology]\nshape = \"htsim\"\nfile = \"wide.topo\"\n[[workload]]\n";
@@ -473,13 +476,17 @@ fn broken_traces_name_the_place_and_the_reason() {
     };
     refused("a.goal", "num_ranks 2\nrank 0 {\nl1: send 10b to 1\n", "closing brace");
     refused("a.goal", "num_ranks 2\nrank 0 {\nl1: sent 10b to 1\n}\n", "line 3");
-    refused("a.goal", "num_ranks 2\nrank 0 {\nl1: recv 10b from 1\n}\n", "what nobody sends");
-    refused("a.goal", "num_ranks 2\nrank 0 {\nl1: send 10b to 5\n}\n", "ranks are 0 to 1");
+    refused("a.goal", "num_ranks 2\nrank 0 {\nl1: recv 10b from 1\n}\n", "line 3: rank 0 receives from rank 1");
+    refused(
+        "a.goal",
+        "num_ranks 2\nrank 0 {\n\nl1: send 10b to 5\n}\n",
+        "line 4: rank 0 sends to rank 5: ranks are 0 to 1",
+    );
     refused("a.goal", "num_ranks 2\nrank 0 {\nl1: send 10b to 1\nl1 requires l7\n}\n", "no such label");
     refused("a.goal", "num_ranks 2\nrank 0 {\nl1: calc 10\n}\n", "holds no message");
     refused("a.cm", "Nodes 4\n0->1 id 1 start 0\n", "no size");
-    refused("a.cm", "Nodes 4\n0->9 id 1 start 0 size 5\n", "no two hosts below Nodes");
-    refused("a.cm", "Nodes 4\n0->1 id 1 trigger 5 size 5\n", "fired by no connection");
+    refused("a.cm", "Nodes 4\n0->9 id 1 start 0 size 5\n", "line 2: `0->9 id 1 start 0 size 5`: hosts are 0 to 3");
+    refused("a.cm", "Nodes 4\n0->1 id 1 trigger 5 size 5\n", "line 2: trigger 5 is fired by no connection");
     refused("a.cm", "Nodes 4\n0->1 id 1 start 0 size 0\n", "no size");
     refused(
         "a.cm",
@@ -500,7 +507,18 @@ fn broken_traces_name_the_place_and_the_reason() {
     refused("a.cm", "Nodes 4\n1->1 id 1 start 0 size 5\n", "a host does not send to itself");
     refused("a.cm", "Nodes 4\n0->1 id 1 start -1 size 5\n", "start is no number");
     refused("a.cm", "Nodes 4\n0->1 id 1 start nan size 5\n", "start is no number");
-    refused("a.goal", "num_ranks 2\nrank 0 {\nsend 2147483649b to 1\n}\n", "rank 0 to rank 1: 2147483649 bytes");
+    refused(
+        "a.goal",
+        "num_ranks 2\nrank 0 {\nsend 2147483649b to 1\n}\n",
+        "line 3: rank 0 to rank 1: 2147483649 bytes",
+    );
+    refused("a.goal", "num_ranks 2\nrank 0 {\nl1: calc -5\n}\n", "`calc` takes whole nanoseconds");
+    refused("a.goal", "num_ranks 2\nrank 0 {\nl1: send 4kb to 1\n}\n", "`send` takes whole bytes");
+    refused("a.goal", "num_ranks 2\nrank 0 {\nl1: recv 4b to 1\n}\n", "`recv` takes whole bytes");
+    let circle = "num_ranks 2\nrank 0 {\na: calc 1\nb: send 5b to 1\na requires b\nb requires a\n}\n";
+    refused("a.goal", circle, "line 3: operations of rank 0 wait for each other in a circle");
+    refused("a.csv", "0,0,1,5\n0,0,1,9999999999\n", "a.csv:2: 9999999999: a message has 1 to 2147483648 bytes");
+    refused("a.csv", "-5,0,1,5\n", "a.csv:1: start_us -5: allowed are 0 to 1e12 us");
     refused("x.et", "junk", "x.et.0.et");
     // A file of rank 2 and none of rank 1, which might be anything.
     let trace = std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/traces/step.0.et")).unwrap();

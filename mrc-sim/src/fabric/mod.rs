@@ -42,6 +42,8 @@ mod wheel;
 pub(crate) use graph::SidTable;
 pub use graph::{Edge, Graph, GraphError, GraphSpec, Node};
 pub use impair::{Impairment, Loss};
+#[cfg(test)]
+pub(crate) use packet::CORRUPT;
 pub use packet::{HEADER_MAX, Packet, PayloadTag};
 pub use partition::Partition;
 pub use parts::{Parts, Windows};

@@ -292,6 +292,11 @@ impl<H: Host> Parts<H> {
         self.sims.iter().map(|sim| sim.sent_bytes(port)).sum()
     }
 
+    /// What the link behind one egress port could have sent so far, in bits per second times nanoseconds.
+    pub(crate) fn capacity(&self, port: PortId) -> u128 {
+        self.sims[0].capacity(port)
+    }
+
     /// Rate and delay of the link behind one egress port now.
     pub fn link_spec(&self, port: PortId) -> LinkSpec {
         self.sims[0].link_spec(port)

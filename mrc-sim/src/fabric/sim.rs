@@ -1,6 +1,7 @@
 //! The run: takes events in order, moves packets between ports, switches and hosts, and applies faults.
 
 mod ahead;
+mod capacity;
 mod counters;
 mod faults;
 mod mail;
@@ -26,6 +27,7 @@ use super::trace::{Digest, Tap};
 use super::wheel::Wheel;
 use crate::host::{Host, Upcoming, World};
 
+use capacity::{BitNanos, Capacity};
 pub use counters::SimCounters;
 use mail::Hosts;
 pub(super) use mail::{Mail, Share};
@@ -144,6 +146,7 @@ pub struct Sim<H: Host> {
     hosts: Hosts<H>,
     arena: Arena,
     faults: Vec<Fault>,
+    capacity: Capacity,
     world: H::World,
     counters: SimCounters,
     digest: Digest,
@@ -215,6 +218,7 @@ impl<H: Host> Sim<H> {
             topology,
             arena: Arena::default(),
             faults: Vec::new(),
+            capacity: Capacity::default(),
             world,
             counters: SimCounters::default(),
             digest: Digest::START,
@@ -400,6 +404,11 @@ impl<H: Host> Sim<H> {
     pub fn sent_bytes(&self, port: PortId) -> u64 {
         let port = &self.ports[port.0 as usize];
         port.counters().tx_bytes.saturating_sub(port.unsent_bytes(self.now.as_nanos()))
+    }
+
+    /// What the link behind one egress port could have sent so far, at the rates that it had.
+    pub(crate) fn capacity(&self, port: PortId) -> BitNanos {
+        self.capacity.until(port.0, self.now.as_nanos(), self.ports[port.0 as usize].link().rate_bps)
     }
 
     /// Rate and delay of the link behind one egress port now.

@@ -61,9 +61,9 @@ impl Datagram {
         out.payload = payload_tag(self.from, self.message, self.offset, payload);
     }
 
-    /// Reads a packet; `None` for one that is of another kind, or whose payload a switch cut off.
+    /// Reads a packet; `None` for one that is of another kind, that a link corrupted, or whose payload a switch cut off.
     pub fn read(packet: &Packet) -> Option<Self> {
-        if packet.is_trimmed() { None } else { Self::parse(packet.header()) }
+        if packet.is_trimmed() || packet.is_corrupt() { None } else { Self::parse(packet.header()) }
     }
 
     fn parse(bytes: &[u8]) -> Option<Self> {
@@ -106,6 +106,7 @@ pub fn next_port(free: PortMask, last: Option<PortNum>) -> Option<PortNum> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fabric::CORRUPT;
 
     #[test]
     fn what_is_written_can_be_read() {
@@ -129,6 +130,9 @@ mod tests {
         data.answer().write(PortNum::from_plane(0), &mut packet);
         assert_eq!(Datagram::read(&packet), Some(Datagram { from: 70_000, to: 3, ack: true, ..data }));
         assert_eq!((packet.wire_len, packet.payload.len), (90, 0));
+        packet.flags |= CORRUPT;
+        assert_eq!(Datagram::read(&packet), None, "a checksum does not match");
+        packet.flags = 0;
         packet.header_mut()[57] = 10;
         assert_eq!((Datagram::read(&packet), datagram_line(&[0; 40])), (None, None));
     }

@@ -105,7 +105,7 @@ impl LineRate {
             retries: values[2] as u32,
             spray: values[3] != 0.0,
             rng: Rng::new(site.seed ^ u64::from(site.host) ^ 0x6c69_6e65),
-            up: PortMask::ALL,
+            up: site.topology.port_mask(site.host),
             last: None,
             graph: match site.topology {
                 Topology::Clos(_) => None,
@@ -187,6 +187,16 @@ impl LineRate {
         }
     }
 
+    /// A piece goes again as soon as a port is free. Without a port that carries it waits for its timer as one that was lost.
+    fn retry(&mut self, now: Instant, mut piece: Piece) {
+        if self.port_to(piece.datagram.to, self.up).is_some() {
+            self.again.push_back(piece);
+        } else {
+            piece.due = now.after(self.rto_ns);
+            self.in_flight.push_back(piece);
+        }
+    }
+
     fn give_up(&mut self, now: Instant, piece: &Piece, world: &mut Exchange) {
         let message = piece.datagram.message;
         world.on_failed(now, message, || format!("no acknowledgement after {} tries", piece.tries + 1));
@@ -234,13 +244,16 @@ impl Host for LineRate {
             } else {
                 piece.tries += 1;
                 self.counters.lost_timeout += 1;
-                self.again.push_back(piece);
+                self.retry(now, piece);
             }
         }
     }
 
-    fn on_port(&mut self, _: Instant, port: PortNum, up: bool, _: &mut Exchange) {
+    fn on_port(&mut self, now: Instant, port: PortNum, up: bool, _: &mut Exchange) {
         self.up = if up { self.up.with(port) } else { self.up.without(port) };
+        for piece in std::mem::take(&mut self.again) {
+            self.retry(now, piece);
+        }
     }
 
     fn poll_transmit(

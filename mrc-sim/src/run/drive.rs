@@ -13,7 +13,7 @@ use super::results::{LossCounts, PathSample, QueueSample, Results, RunEnd, Timel
 use super::{Outcome, RunError, limit, summary};
 use crate::fabric::{LinkId, Parts, Sim, Tap, Tier, TierQueue};
 use crate::host::{Transport, TransportCounters};
-use crate::scenario::{Built, UntilKey};
+use crate::scenario::{Built, UntilKey, no_link};
 use crate::workload::{Exchange, Tally};
 
 /// Samples of a time line at most; a longer run keeps every second one and goes on at half the pace. An odd number: the last
@@ -199,10 +199,7 @@ fn with_exchange<T: Transport, R>(sim: &Parts<T>, act: impl FnOnce(&Exchange) ->
 fn attach<T: Transport>(sim: &mut Parts<T>, name: &str, packets: usize) -> Result<(), RunError> {
     let topology = sim.topology();
     let link = (0..topology.links()).map(LinkId).find(|&link| topology.link_name(link) == name);
-    let last = topology.link_name(LinkId(topology.links() - 1));
-    let first = topology.link_name(LinkId(0));
-    let none = || RunError::Capture(format!("no link is called `{name}`; links are {first} to {last}"));
-    let link = link.ok_or_else(none)?;
+    let link = link.ok_or_else(|| RunError::Capture(no_link(topology, name)))?;
     // One end sees both directions once each.
     let port = link.upper();
     sim.attach_tap(&Tap::around(Instant::ZERO, 0, packets), &[port]);

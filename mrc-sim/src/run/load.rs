@@ -22,8 +22,8 @@ const TIERS: [(Tier, &str); 6] = [
 pub(super) struct Loads {
     /// Tier of each port, by its place in `lines`.
     tiers: Vec<u8>,
-    before: Vec<u64>,
-    at_ns: u64,
+    /// Bytes that each has sent, and what its link could have sent.
+    before: Vec<(u64, u128)>,
     lines: Vec<LinkLoad>,
     links: Option<Links>,
 }
@@ -78,7 +78,8 @@ impl Links {
 #[derive(Clone, Copy)]
 struct Entry {
     sent: u64,
-    rate_bps: u64,
+    /// What its link could have sent, in bits per second times nanoseconds.
+    capacity: u128,
     queued: u32,
 }
 
@@ -93,8 +94,7 @@ impl Loads {
         let line = |(_, name): &&(Tier, &str)| LinkLoad { tier: (*name).to_owned(), ..LinkLoad::default() };
         Self {
             tiers: all.iter().map(place).collect(),
-            before: vec![0; all.len()],
-            at_ns: 0,
+            before: vec![(0, 0); all.len()],
             lines: known.iter().map(line).collect(),
             links: links.then(|| Links::new((MOST_ENTRIES / all.len().max(1)).clamp(16, MOST_SAMPLES))),
         }
@@ -102,19 +102,17 @@ impl Loads {
 
     /// Counts what was sent since the last sample.
     pub(super) fn sample<T: Transport>(&mut self, sim: &Parts<T>, last: bool) {
-        let now_ns = sim.now().as_nanos();
-        let ns = now_ns - self.at_ns;
         let mut sums = vec![(0.0f64, 0.0f64, 0u32); self.lines.len()];
         let mut row = Vec::with_capacity(if self.links.is_some() { self.before.len() } else { 0 });
         for (id, before) in (0..).zip(&mut self.before) {
             let sent = sim.sent_bytes(PortId(id));
-            let rate_bps = sim.link_spec(PortId(id)).rate_bps;
-            let share = percent(sent.saturating_sub(*before), rate_bps, ns);
-            *before = sent;
+            let capacity = sim.capacity(PortId(id));
+            let share = percent(sent.saturating_sub(before.0), capacity - before.1);
+            *before = (sent, capacity);
             let (sum, most, count) = &mut sums[usize::from(self.tiers[id as usize])];
             (*sum, *most, *count) = (*sum + share, most.max(share), *count + 1);
             if self.links.is_some() {
-                row.push(Entry { sent, rate_bps, queued: sim.queued_bytes(PortId(id)) });
+                row.push(Entry { sent, capacity, queued: sim.queued_bytes(PortId(id)) });
             }
         }
         for (line, (sum, most, count)) in self.lines.iter_mut().zip(sums) {
@@ -122,9 +120,8 @@ impl Loads {
             line.max_percent.push(tenths(most));
         }
         if let Some(links) = &mut self.links {
-            links.push(now_ns, row, last);
+            links.push(sim.now().as_nanos(), row, last);
         }
-        self.at_ns = now_ns;
     }
 
     /// Keeps every second sample, as the time line does: each then stands for the time since the one before it.
@@ -141,14 +138,14 @@ impl Loads {
         let mut rows = Vec::new();
         let samples = self.links.map(|links| links.samples).unwrap_or_default();
         for pair in samples.windows(2) {
-            let [(from_ns, before), (at_ns, now)] = pair else { continue };
+            let [(_, before), (at_ns, now)] = pair else { continue };
             for (id, (was, entry)) in (0..).zip(before.iter().zip(now)) {
                 let port = PortId(id);
                 rows.push(LinkRow {
                     at_us: *at_ns as f64 / 1e3,
                     link: sim.topology().link_name(port.link()),
                     upwards: port == port.link().lower(),
-                    percent: tenths(percent(entry.sent.saturating_sub(was.sent), entry.rate_bps, at_ns - from_ns)),
+                    percent: tenths(percent(entry.sent.saturating_sub(was.sent), entry.capacity - was.capacity)),
                     queued_bytes: entry.queued,
                 });
             }
@@ -164,12 +161,12 @@ fn pairs(values: &[f64], join: impl Fn(f64, f64) -> f64) -> Vec<f64> {
     first.iter().copied().chain(joined).collect()
 }
 
-/// Share of the rate. A link that a fault slows down or speeds up may have sent more than its rate of the end allows.
-fn percent(bytes: u64, rate_bps: u64, ns: u64) -> f64 {
-    if ns == 0 {
+/// Share of what could have been sent. A frame that was under way when a fault slowed its link down leaves at the old rate.
+fn percent(bytes: u64, capacity: u128) -> f64 {
+    if capacity == 0 {
         return 0.0;
     }
-    (bytes as f64 * 8e11 / (rate_bps.max(1) as f64 * ns as f64)).min(100.0)
+    (bytes as f64 * 8e11 / capacity as f64).min(100.0)
 }
 
 fn tenths(value: f64) -> f64 {
@@ -204,9 +201,9 @@ mod tests {
 
     #[test]
     fn loads_are_shares_of_the_rate() {
-        assert_eq!(percent(1_250, 100_000_000_000, 200), 50.0);
-        assert_eq!(percent(4_000, 100_000_000_000, 200), 100.0, "a rate that fell");
-        assert_eq!(percent(1, 1, 0), 0.0);
+        assert_eq!(percent(1_250, 100_000_000_000 * 200), 50.0);
+        assert_eq!(percent(4_000, 100_000_000_000 * 200), 100.0, "a frame of a rate that fell");
+        assert_eq!(percent(1, 0), 0.0);
         assert_eq!(pairs(&[0.0, 10.0, 20.0, 30.0, 50.0], f64::max), [0.0, 20.0, 50.0]);
         assert_eq!(pairs(&[0.0, 10.0, 20.0, 30.0], |a, b| (a + b) / 2.0), [0.0, 15.0]);
     }

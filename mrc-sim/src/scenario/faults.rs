@@ -17,14 +17,18 @@ pub(super) fn link(topology: &Topology, name: &str) -> Option<LinkId> {
     (0..topology.links()).map(LinkId).find(|&link| topology.link_name(link) == name)
 }
 
-pub(super) fn no_link(topology: &Topology, name: &str) -> String {
+/// What there is in place of a link that nothing is called.
+pub(crate) fn no_link(topology: &Topology, name: &str) -> String {
     unknown("link", "links", name, (0..topology.links()).map(|link| topology.link_name(LinkId(link))).collect())
 }
 
 /// What there is in place of a name that nothing has.
 fn unknown(one: &str, all: &str, name: &str, names: Vec<String>) -> String {
     let (Some(first), Some(last)) = (names.first(), names.last()) else { return format!("there are no {all}") };
-    let hint = nearest(name, names.iter().map(String::as_str));
+    // Links of a graph are called by their ends in the order of the file.
+    let reversed = name.split_once('-').map(|(one, other)| format!("{other}-{one}"));
+    let reversed = reversed.as_deref().filter(|name| names.iter().any(|known| known == name));
+    let hint = reversed.or_else(|| nearest(name, names.iter().map(String::as_str)));
     let hint = hint.map(|name| format!("; did you mean `{name}`?")).unwrap_or_default();
     format!("no {one} is called `{name}`; {all} are {first} to {last}{hint}")
 }

@@ -35,6 +35,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub(crate) use faults::no_link;
+
 pub use build::{Built, Spoken, TransportSettings};
 pub use connections::ConnectionsKey;
 pub use job::{JobTransportKey, OwnTransportKeys};
@@ -274,7 +276,7 @@ pub enum WorkloadKind {
     Neighbours,
     /// Reduce-scatter in each group of ranks, all-reduce across the groups, all-gather in each group.
     HierarchicalAllReduce,
-    /// All-reduce up and down two binary trees.
+    /// All-reduce up and down two binary trees, each with half of the vector.
     TreeAllReduce,
     /// From the first rank down a binary tree.
     Broadcast,
@@ -318,7 +320,7 @@ pub struct WorkloadKeys {
     /// below a leaf makes every hop of a ring leave its leaf.
     pub interleave: Option<u32>,
     /// Rings that share the vector and run side by side, as collective libraries have them; pieces that follow one another in
-    /// a tree; 1 by default.
+    /// a tree. 1 by default, 2 of `tree-all-reduce`: every second one goes through its second tree.
     pub channels: Option<u32>,
     /// Messages of a rank in an all-to-all under way at once, as libraries that go through their peers in turn have
     /// them; all by default.

@@ -64,7 +64,12 @@ pub(super) fn build(
                 Some(job) => &job.hosts,
                 None => {
                     let known: Vec<&str> = jobs.iter().map(|job| job.name.as_str()).collect();
-                    let message = format_args!("no [[job]] is called `{name}`; there are: {}", known.join(", "));
+                    let there = if known.is_empty() {
+                        "there is none".to_owned()
+                    } else {
+                        format!("there are: {}", known.join(", "))
+                    };
+                    let message = format_args!("no [[job]] is called `{name}`; {there}");
                     return Err(Problem::new(format!("{key}.job"), message));
                 }
             },
@@ -441,7 +446,8 @@ impl Part<'_> {
         if interleave == 0 || !ranks.is_multiple_of(interleave) {
             return Err(self.problem("interleave", format_args!("{interleave}: must divide the {ranks} ranks")));
         }
-        let channels = keys.channels.unwrap_or(1);
+        // One for each of the two trees.
+        let channels = keys.channels.unwrap_or(if collective == Collective::Tree { 2 } else { 1 });
         if !(1..=256).contains(&channels) {
             return Err(self.problem("channels", format_args!("{channels}: allowed are 1 to 256")));
         }
@@ -726,21 +732,23 @@ impl Part<'_> {
             };
             let parts: Vec<&str> = line.split(',').map(str::trim).collect();
             let ([start, src, dst, bytes] | [start, src, dst, bytes, _]) = parts[..] else { return Err(bad()) };
-            let start = start.parse::<f64>().ok().filter(|us| (0.0..=1e12).contains(us)).ok_or_else(bad)?;
+            let of_line = |why| self.problem("file", format_args!("{}:{}: {why}", path.display(), nth + 1));
+            let start = start.parse::<f64>().map_err(|_| bad())?;
+            if !(0.0..=1e12).contains(&start) {
+                return Err(of_line(format!("start_us {start}: allowed are 0 to 1e12 us")));
+            }
             let number = |text: &str| text.parse::<u32>().map_err(|_| bad());
-            let (from, to, bytes) = (number(src)?, number(dst)?, number(bytes)?);
+            let (from, to, bytes) = (number(src)?, number(dst)?, bytes.parse::<u64>().map_err(|_| bad())?);
             let (src, dst, last) = (scale.host(from), scale.host(to), self.all() - 1);
             if src > last || dst > last || from == to {
-                let message = format_args!("from {src} to {dst}: hosts are 0 to {last} and do not send to themselves");
-                return Err(self.problem("file", format_args!("{}:{}: {message}", path.display(), nth + 1)));
+                let why = format!("from {src} to {dst}: hosts are 0 to {last} and do not send to themselves");
+                return Err(of_line(why));
             }
-            if !(1..=LONGEST).contains(&u64::from(bytes)) {
-                let message = format_args!("{bytes}: a message has 1 to {LONGEST} bytes");
-                return Err(self.problem("file", format_args!("{}:{}: {message}", path.display(), nth + 1)));
+            if !(1..=LONGEST).contains(&bytes) {
+                return Err(of_line(format!("{bytes}: a message has 1 to {LONGEST} bytes")));
             }
-            let of_line = |why| self.problem("file", format_args!("{}:{}: {why}", path.display(), nth + 1));
             // What stays within a host takes no time.
-            let bytes = if src == dst { 0 } else { scale.bytes_of(bytes.into()).map_err(of_line)? };
+            let bytes = if src == dst { 0 } else { scale.bytes_of(bytes).map_err(of_line)? };
             let delay_ns = scale.ns_of((start * 1e3).round() as u64);
             let message = Message { src, dst, bytes, group, iteration: 0, delay_ns };
             let id = plan.push(message);

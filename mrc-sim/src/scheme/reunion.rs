@@ -12,6 +12,9 @@
 //! header do; notifications are packets of the control class, of 64 bytes and three for each link. What the paper leaves open:
 //!
 //! * Its algorithm 1 avoids links with more than t elephants, its text and example those with t or more; we do as the text.
+//! * Its algorithm 2 as printed takes one free path after the other, and the text of 3.6 lets links with t elephants pass. We take
+//!   the first path whose links have less than t each, as the pseudocode's condition says.
+//! * A notification names 44 links at most, the bottleneck first: as many as a header holds.
 //! * Counts, the sketch and the sets of elephants begin anew in each interval. A flow is an elephant when its estimate is among
 //!   the t times uplinks largest of the interval.
 //! * A flow that was silent for `flowlet_us` takes a new random path, the fallback of section 4.2.

@@ -106,6 +106,7 @@ fn a_transport_of_one_file_carries_messages() {
     let loss = "[[fault]]\nkind = \"loss\"\nprobability = 0.1\n";
     let lossy = play(&built(&format!("{text}{loss}")));
     assert!(lossy.finished && lossy.misplaced == 0 && lossy.end_us > results.end_us + 100.0);
+    assert!(lossy.data_packets == 4 * 100 && lossy.retransmitted_packets > 0);
 }
 // transport test: end
 

@@ -31,6 +31,8 @@ struct StopAndWait {
     /// Bytes of that one which are acknowledged, and when its packet goes (again).
     offset: u64,
     due: Instant,
+    /// Whether it left already, so that it is a retransmission when it leaves.
+    again: bool,
     answers: VecDeque<Datagram>,
     /// Bytes that have arrived, by message.
     arrived: BTreeMap<u32, u64>,
@@ -51,7 +53,7 @@ impl Host for StopAndWait {
             self.answers.push_back(data.answer());
         } else if (self.messages.front(), self.offset) == (Some(&data.message), data.offset) {
             world.on_acked(now, data.message, data.bytes);
-            (self.offset, self.due) = (self.offset + u64::from(data.bytes), now);
+            (self.offset, self.due, self.again) = (self.offset + u64::from(data.bytes), now, false);
             if world.unacked(data.message) == 0 {
                 self.messages.pop_front();
                 self.offset = 0;
@@ -84,8 +86,8 @@ impl Host for StopAndWait {
         Datagram { from: self.host, to, message, offset: self.offset, bytes, ack: false, entropy: 50_000 }
             .write(port, out);
         world.on_sent(message, bytes, port);
-        self.counters.data += 1;
-        self.due = now.after(self.rto_ns);
+        *(if self.again { &mut self.counters.retransmitted } else { &mut self.counters.data }) += 1;
+        (self.due, self.again) = (now.after(self.rto_ns), true);
         Some(port)
     }
 
@@ -112,6 +114,16 @@ impl StopAndWait {
     fn new(site: &HostSite<'_>, rto_ns: u64) -> Self {
         let (messages, answers, arrived) = (VecDeque::new(), VecDeque::new(), BTreeMap::new());
         let counters = TransportCounters::default();
-        Self { host: site.host, rto_ns, messages, offset: 0, due: Instant::ZERO, answers, arrived, counters }
+        Self {
+            host: site.host,
+            rto_ns,
+            messages,
+            offset: 0,
+            due: Instant::ZERO,
+            again: false,
+            answers,
+            arrived,
+            counters,
+        }
     }
 }

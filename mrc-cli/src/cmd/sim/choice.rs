@@ -59,6 +59,10 @@ impl Choice {
                 let mut known = known;
                 let mut seen = std::collections::HashSet::new();
                 known.retain(|label| seen.insert(label.clone()));
+                ensure!(
+                    !known.is_empty(),
+                    "--where {axis}={wrong}: the sweep has no seeds: its points have the scenario's own"
+                );
                 return Err(anyhow!("--where {axis}={wrong}: labels of {axis} are {}", known.join(", ")));
             }
         }
@@ -121,5 +125,9 @@ mod tests {
         assert_eq!(wrong(choice(&[("lode", &["80"])], None)), "--where lode: the axes are load, seed");
         assert_eq!(wrong(choice(&[("load", &["90"])], None)), "--where load=90: labels of load are 50, 80");
         assert!(wrong(Choice::only(6)).contains("points 0 to 5"));
+        let mut seedless = sweep.clone();
+        seedless.points.iter_mut().for_each(|point| point.seed = None);
+        let error = choice(&[("seed", &["9"])], None).points(&seedless).unwrap_err().to_string();
+        assert_eq!(error, "--where seed=9: the sweep has no seeds: its points have the scenario's own");
     }
 }

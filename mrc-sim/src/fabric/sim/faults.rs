@@ -29,7 +29,9 @@ impl<H: Host> Sim<H> {
     pub(super) fn degrade(&mut self, link: LinkId, spec: LinkSpec) {
         for port in [link.lower(), link.upper()] {
             let far = self.ports[port.peer().0 as usize].ingress_ns();
-            self.ports[port.0 as usize].set_link(spec, far);
+            let port_of = &mut self.ports[port.0 as usize];
+            self.capacity.close(port.0, self.now.as_nanos(), port_of.link().rate_bps);
+            port_of.set_link(spec, far);
         }
     }
 

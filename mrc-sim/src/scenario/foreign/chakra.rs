@@ -10,7 +10,7 @@ use std::path::Path;
 
 use prost::Message;
 
-use super::{Bad, Op, Pattern, What};
+use super::{Bad, Op, Origin, Pattern, What};
 
 /// `Node` of `et_def.proto`, as far as it matters.
 #[derive(Clone, PartialEq, Message)]
@@ -106,7 +106,7 @@ impl Node {
     }
 
     fn what(&self, rank: u32, groups: &mut Groups) -> Result<What, Bad> {
-        let missing = |name: &str| format!("node {} (`{}`) has no number called {name}", self.id, self.name);
+        let missing = |name: &str| format!("node {} (`{}`) has no number from 0 on called {name}", self.id, self.name);
         let need = |name: &str| self.number(name).ok_or_else(|| missing(name));
         let rank_of = |name: &str| {
             let value = need(name)?;
@@ -213,7 +213,8 @@ fn read_rank(mut bytes: &[u8], rank: u32, groups: &mut Groups) -> Result<Vec<Op>
         let deps = node.ctrl_deps.iter().chain(&node.data_deps).map(|id| {
             places.get(id).copied().ok_or_else(|| format!("node {} waits for node {id}, which is not there", node.id))
         });
-        Ok(Op { what: node.what(rank, groups)?, after: deps.collect::<Result<_, Bad>>()?, beside: Vec::new() })
+        let (what, after) = (node.what(rank, groups)?, deps.collect::<Result<_, Bad>>()?);
+        Ok(Op { what, after, beside: Vec::new(), at: Origin::Node(node.id) })
     };
     nodes.iter().map(&mut op).collect()
 }
@@ -243,12 +244,17 @@ mod tests {
             file.extend(node.encode_length_delimited_to_vec());
         }
         let ops = read_rank(&file, 0, &mut Groups::new()).unwrap();
-        assert_eq!(ops[0], Op { what: What::Send { to: 3, bytes: 77, tag: 5 }, after: vec![1], beside: vec![] });
+        let what = What::Send { to: 3, bytes: 77, tag: 5 };
+        assert_eq!(ops[0], Op { what, after: vec![1], beside: vec![], at: Origin::Node(9) });
         assert_eq!(ops[1].what, What::Compute(12_000));
         for cut in 2..file.len() {
             let _ = read_rank(&file[..cut], 0, &mut Groups::new()); // no panic
         }
         assert!(read_rank(&[], 0, &mut Groups::new()).unwrap_err().contains("empty"));
+        let negative =
+            Node { attr: vec![attr("comm_dst", Value::Int32(1)), attr("comm_size", Value::Int64(-5))], ..send };
+        let why = negative.what(0, &mut Groups::new()).unwrap_err();
+        assert_eq!(why, "node 9 (`send`) has no number from 0 on called comm_size");
         assert!(read_rank(b"hello", 0, &mut Groups::new()).is_err());
     }
 }

@@ -18,7 +18,7 @@
 
 use std::collections::HashMap;
 
-use super::{Bad, Op, What};
+use super::{Bad, Op, Origin, What};
 
 const MOST_RANKS: u32 = 1 << 20;
 
@@ -32,7 +32,8 @@ pub(super) fn read(text: &str) -> Result<Vec<Vec<Op>>, Bad> {
         let mut rest = &words[..];
         while !rest.is_empty() {
             let (statement, behind) = rest.split_at(schedule.statement(rest));
-            schedule.take(statement).map_err(|why| format!("line {}: `{}`: {why}", nth + 1, line.trim()))?;
+            let taken = schedule.take(Origin::Line(nth + 1), statement);
+            taken.map_err(|why| format!("line {}: `{}`: {why}", nth + 1, line.trim()))?;
             rest = behind;
         }
     }
@@ -64,7 +65,7 @@ impl Schedule {
         }
     }
 
-    fn take(&mut self, words: &[&str]) -> Result<(), &'static str> {
+    fn take(&mut self, at: Origin, words: &[&str]) -> Result<(), &'static str> {
         match (words, &mut self.at) {
             (["num_ranks", count], _) if self.ranks.is_empty() => {
                 let count: u32 = count.parse().map_err(|_| "no number")?;
@@ -92,13 +93,13 @@ impl Schedule {
                     [label, ":", rest @ ..] => (Some(*label), rest),
                     _ => (None, words),
                 };
-                let what = operation(words).ok_or("neither calc, send, recv, requires nor irequires")?;
+                let what = operation(words).ok_or_else(|| cure(words))?;
                 if let Some(label) = label
                     && labels.insert(label.to_owned(), self.ranks[*rank].len()).is_some()
                 {
                     return Err("the label is there already");
                 }
-                self.ranks[*rank].push(Op { what, after: Vec::new(), beside: Vec::new() });
+                self.ranks[*rank].push(Op { what, after: Vec::new(), beside: Vec::new(), at });
             }
             _ => return Err("stands outside of a rank"),
         }
@@ -121,6 +122,16 @@ fn without_comments(text: &str) -> String {
         rest = after;
     }
     kept + rest
+}
+
+/// What to write in place of these words, which are no operation.
+fn cure(words: &[&str]) -> &'static str {
+    match words.first() {
+        Some(&"calc") => "`calc` takes whole nanoseconds from 0 on, as in `calc 100`",
+        Some(&"send") => "`send` takes whole bytes, a rank and perhaps a tag, as in `send 4096b to 1 tag 7`",
+        Some(&"recv") => "`recv` takes whole bytes, a rank and perhaps a tag, as in `recv 4096b from 0 tag 7`",
+        _ => "neither calc, send, recv, requires nor irequires",
+    }
 }
 
 /// What stands for any rank, or any tag.

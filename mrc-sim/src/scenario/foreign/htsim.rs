@@ -45,9 +45,9 @@ fn trigger(words: &[&str]) -> Result<(u64, Kind), &'static str> {
 pub(super) fn connections(text: &str, group: GroupId, scale: &Scale, plan: &mut Plan) -> Result<(), Bad> {
     let mut nodes = u32::MAX;
     let (mut announced, before) = (None, plan.messages.len());
-    // By trigger: who fires it, and who waits.
+    // By trigger: who fires it; who waits, and in which line.
     let mut fires: BTreeMap<u64, Vec<(MessageId, bool)>> = BTreeMap::new();
-    let mut waits: BTreeMap<u64, Vec<MessageId>> = BTreeMap::new();
+    let mut waits: BTreeMap<u64, Vec<(MessageId, usize)>> = BTreeMap::new();
     let mut triggers: BTreeMap<u64, Kind> = BTreeMap::new();
     for (nth, line) in text.strip_prefix('\u{feff}').unwrap_or(text).lines().enumerate() {
         let line = line.split('#').next().unwrap_or_default().trim();
@@ -68,7 +68,10 @@ pub(super) fn connections(text: &str, group: GroupId, scale: &Scale, plan: &mut 
                 let (src, dst) = ends.split_once("->").ok_or_else(|| bad("no connection `A->B`"))?;
                 let host = |text: &str| text.parse::<u32>().ok().filter(|&host| host < nodes);
                 let (Some(src), Some(dst)) = (host(src), host(dst)) else {
-                    return Err(bad("no two hosts below Nodes"));
+                    return Err(bad(&match nodes {
+                        u32::MAX => "hosts are whole numbers from 0 on".to_owned(),
+                        nodes => format!("hosts are 0 to {}, by Nodes", nodes.saturating_sub(1)),
+                    }));
                 };
                 let (mut start, mut size, mut trigger) = (None, None, None);
                 let mut done = Vec::new();
@@ -102,7 +105,7 @@ pub(super) fn connections(text: &str, group: GroupId, scale: &Scale, plan: &mut 
                 let bytes = if src == dst { 0 } else { scale.bytes_of(size).map_err(|why| bad(&why))? };
                 let delay_ns = scale.ns_of((start.unwrap_or(0.0) / 1000.0) as u64);
                 let id = plan.push(Message { src, dst, bytes, group, iteration: 0, delay_ns });
-                trigger.into_iter().for_each(|trigger| waits.entry(trigger).or_default().push(id));
+                trigger.into_iter().for_each(|trigger| waits.entry(trigger).or_default().push((id, nth + 1)));
                 done.into_iter().for_each(|(trigger, acked)| fires.entry(trigger).or_default().push((id, acked)));
             }
         }
@@ -115,7 +118,7 @@ pub(super) fn connections(text: &str, group: GroupId, scale: &Scale, plan: &mut 
     }
     for (trigger, then) in waits {
         let Some(first) = fires.get(&trigger) else {
-            return Err(format!("trigger {trigger} is fired by no connection"));
+            return Err(format!("line {}: trigger {trigger} is fired by no connection", then[0].1));
         };
         match triggers.get(&trigger) {
             Some(&Kind::Barrier(count)) if count != first.len() => {
@@ -129,7 +132,7 @@ pub(super) fn connections(text: &str, group: GroupId, scale: &Scale, plan: &mut 
             }
             Some(Kind::Oneshot) | None => {}
         }
-        for (&(first, acked), &then) in first.iter().flat_map(|first| then.iter().map(move |then| (first, then))) {
+        for (&(first, acked), then) in first.iter().flat_map(|first| then.iter().map(move |then| (first, then.0))) {
             if acked {
                 plan.after_completion(first, then);
             } else {
@@ -156,6 +159,9 @@ const KEYS: [&str; 13] = [
     "queue_up",
     "queue_down",
 ];
+
+/// Largest number that a topology may have where it counts or is a rate.
+const LARGEST: u64 = (1 << 20) - 1;
 
 /// A fat tree of two or three tiers, and the time in a switch. `Queue_Up` and `Queue_Down` are left to `[queue]`.
 pub(in crate::scenario) fn topology(text: &str) -> Result<(Tiers, u32), Bad> {
@@ -190,15 +196,16 @@ pub(in crate::scenario) fn topology(text: &str) -> Result<(Tiers, u32), Bad> {
         }
     }
     let of = |table: &BTreeMap<String, u64>, key: &str| {
-        table.get(key).copied().filter(|&value| value > 0 && value < 1 << 20)
+        table.get(key).copied().filter(|&value| (1..=LARGEST).contains(&value))
     };
-    let top = |key: &str| of(&all, key).ok_or_else(|| format!("no {key}, or it is 0"));
+    let top = |key: &str| of(&all, key).ok_or_else(|| format!("no {key} from 1 to {}", LARGEST));
     let (nodes, count) = (top("nodes")? as u32, top("tiers")? as usize);
     if !(2..=3).contains(&count) || tiers.len() != count {
         return Err(format!("{count} tiers, {} of them described: two or three, each described", tiers.len()));
     }
-    let need =
-        |tier: usize, key: &str| of(&tiers[tier], key).ok_or_else(|| format!("tier {tier}: no {key}, or it is 0"));
+    let need = |tier: usize, key: &str| {
+        of(&tiers[tier], key).ok_or_else(|| format!("tier {tier}: no {key} from 1 to {}", LARGEST))
+    };
     let bundle = |tier: usize| of(&tiers[tier], "bundle").unwrap_or(1) as u32;
     let latency = |tier: usize, key: &str| {
         let ns = tiers[tier].get(key).copied().unwrap_or(0);

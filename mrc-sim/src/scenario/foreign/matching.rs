@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use super::{Bad, Op, What};
+use super::{Bad, Op, Origin, What};
 
 /// An operation: rank, and place in the rank.
 pub(super) type Place = (u32, usize);
@@ -24,20 +24,23 @@ pub(super) fn matches(ranks: &[Vec<Op>]) -> Result<Vec<(Place, Place)>, Bad> {
     }
     if let Some((rank, receive)) = (0u32..).zip(&run.waiting).find_map(|(rank, waiting)| Some((rank, waiting.front()?)))
     {
-        return Err(unsent(rank, receive.1, receive.2));
+        return Err(unsent(ranks[rank as usize][receive.0].at, rank, receive.1, receive.2));
     }
     if run.left > 0 {
-        return Err("operations wait for each other in a circle: they would never start".to_owned());
+        let stuck = |waits: &Vec<usize>| waits.iter().position(|&waits| waits > 0);
+        let at = ranks.iter().zip(&run.waits).find_map(|(ops, waits)| Some(ops[stuck(waits)?].at));
+        let at = at.map_or(String::new(), |at| format!("{at}: "));
+        return Err(format!("{at}operations wait for each other in a circle: this one would never start"));
     }
     run.taken.sort_unstable();
     Ok(run.taken)
 }
 
 /// The error of a receive that no message is for.
-pub(super) fn unsent(rank: u32, from: Option<u32>, tag: Option<u64>) -> Bad {
+pub(super) fn unsent(at: Origin, rank: u32, from: Option<u32>, tag: Option<u64>) -> Bad {
     let from = from.map_or("any rank".to_owned(), |from| format!("rank {from}"));
     let tag = tag.map_or("any tag".to_owned(), |tag| format!("tag {tag}"));
-    format!("rank {rank} receives from {from} with {tag} what nobody sends")
+    format!("{at}: rank {rank} receives from {from} with {tag} what nobody sends")
 }
 
 /// A receive without a message: its place, from whom, with which tag.

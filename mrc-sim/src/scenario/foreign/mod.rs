@@ -7,6 +7,7 @@ mod htsim;
 mod matching;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
 use std::path::Path;
 
 use crate::workload::{GroupId, Message, MessageId, Plan};
@@ -72,6 +73,24 @@ struct Op {
     after: Vec<usize>,
     /// They must have begun.
     beside: Vec<usize>,
+    /// Where it stands in its file.
+    at: Origin,
+}
+
+/// Where an operation stands in the file of its rank.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Origin {
+    Line(usize),
+    Node(u64),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Line(line) => write!(f, "line {line}"),
+            Self::Node(node) => write!(f, "node {node}"),
+        }
+    }
 }
 
 /// Where ranks are, and how much of a trace there is.
@@ -146,9 +165,9 @@ impl<'a> Weaver<'a> {
         })
     }
 
-    fn message(&mut self, from: u32, to: u32, bytes: u64) -> Result<MessageId, Bad> {
+    fn message(&mut self, at: Origin, from: u32, to: u32, bytes: u64) -> Result<MessageId, Bad> {
         let (src, dst) = (self.scale.host(from), self.scale.host(to));
-        let of = |why| format!("rank {from} to rank {to}: {why}");
+        let of = |why| format!("{at}: rank {from} to rank {to}: {why}");
         // What stays within a host needs no network.
         let bytes = if src == dst { 0 } else { self.scale.bytes_of(bytes).map_err(of)? };
         Ok(self.plan.push(Message { src, dst, bytes, group: self.group, iteration: 0, delay_ns: 0 }))
@@ -171,11 +190,12 @@ impl<'a> Weaver<'a> {
                     What::Send { to, bytes, tag } => {
                         if to as usize >= self.ranks.len() {
                             return Err(format!(
-                                "rank {rank} sends to rank {to}: ranks are 0 to {}",
+                                "{}: rank {rank} sends to rank {to}: ranks are 0 to {}",
+                                op.at,
                                 self.ranks.len() - 1
                             ));
                         }
-                        let id = self.message(rank, to, bytes)?;
+                        let id = self.message(op.at, rank, to, bytes)?;
                         sent.entry((rank, to, tag)).or_default().push_back(id);
                         id
                     }
@@ -217,7 +237,7 @@ impl<'a> Weaver<'a> {
             for (nth, op) in ops.iter().enumerate() {
                 if let What::Receive { from: Some(from), tag: Some(tag) } = op.what {
                     let id = sent.get_mut(&(from, rank, tag)).and_then(VecDeque::pop_front);
-                    let id = id.ok_or_else(|| matching::unsent(rank, Some(from), Some(tag)))?;
+                    let id = id.ok_or_else(|| matching::unsent(op.at, rank, Some(from), Some(tag)))?;
                     self.ends[rank as usize][nth].push((id, false));
                 }
             }
@@ -229,8 +249,9 @@ impl<'a> Weaver<'a> {
     fn starts(&mut self, rank: usize) -> Result<Vec<Vec<Event>>, Bad> {
         let ops = &self.ranks[rank];
         let mut starts: Vec<Vec<Event>> = vec![Vec::new(); ops.len()];
-        let order = in_order(ops).ok_or_else(|| {
-            format!("operations of rank {rank} wait for each other in a circle: they would never start")
+        let order = in_order(ops).map_err(|stuck| {
+            let at = ops[stuck].at;
+            format!("{at}: operations of rank {rank} wait for each other in a circle: this one would never start")
         })?;
         for nth in order {
             let ends = ops[nth].after.iter().flat_map(|&other| &self.ends[rank][other]);
@@ -280,8 +301,9 @@ impl<'a> Weaver<'a> {
                 // Of a scatter only the root has an input.
                 let alike = *most == bytes || matches!(pattern, Pattern::Scatter { .. });
                 if *same != pattern || !alike {
+                    let at = self.ranks[rank as usize][nth].at;
                     return Err(format!(
-                        "collective operation {turn} of rank {rank} is {pattern:?} of {bytes} bytes, that of rank {first} \
+                        "{at}: collective operation {turn} of rank {rank} is {pattern:?} of {bytes} bytes, that of rank {first} \
                          {same:?} of {most} bytes"
                     ));
                 }
@@ -319,7 +341,8 @@ impl<'a> Weaver<'a> {
     /// end with it.
     fn step(&mut self, ops: &[(u32, usize)], (from, to): (usize, usize), bytes: u64) -> Result<MessageId, Bad> {
         let ((rank, nth), (peer, nth_of_peer)) = (ops[from], ops[to]);
-        let id = self.message(rank, peer, bytes)?;
+        let at = self.ranks[rank as usize][nth].at;
+        let id = self.message(at, rank, peer, bytes)?;
         self.begins[rank as usize][nth].push(id);
         self.ends[rank as usize][nth].push((id, true));
         self.ends[peer as usize][nth_of_peer].push((id, false));
@@ -351,7 +374,7 @@ impl<'a> Weaver<'a> {
             let part = if pattern == Pattern::Barrier { 1 } else { part };
             for (at, distance) in (0..ranks).flat_map(|at| (1..ranks).map(move |distance| (at, distance))) {
                 let ((rank, nth), (to, nth_of_to)) = (ops[at], ops[(at + distance) % ranks]);
-                let id = self.message(rank, to, part)?;
+                let id = self.message(self.ranks[rank as usize][nth].at, rank, to, part)?;
                 self.begins[rank as usize][nth].push(id);
                 self.ends[to as usize][nth_of_to].push((id, false));
             }
@@ -363,7 +386,7 @@ impl<'a> Weaver<'a> {
             let mut sent = vec![None; ranks];
             for (at, &(rank, nth)) in ops.iter().enumerate() {
                 let to = (at + 1) % ranks;
-                let id = self.message(rank, ops[to].0, part)?;
+                let id = self.message(self.ranks[rank as usize][nth].at, rank, ops[to].0, part)?;
                 match held[at] {
                     Some(first) => self.plan.after_delivery(first, id),
                     None => self.begins[rank as usize][nth].push(id),
@@ -396,8 +419,11 @@ fn once(events: impl Iterator<Item = Event>) -> Vec<Event> {
     events
 }
 
-/// The operations of a rank, each behind those that it waits for; `None` where some wait for each other in a circle.
-fn in_order(ops: &[Op]) -> Option<Vec<usize>> {
+/// The operations of a rank, each behind those that it waits for.
+///
+/// # Errors
+/// Where some wait for each other in a circle: the first one that never starts.
+fn in_order(ops: &[Op]) -> Result<Vec<usize>, usize> {
     let mut waits: Vec<usize> = ops.iter().map(|op| op.after.len() + op.beside.len()).collect();
     let mut behind = vec![Vec::new(); ops.len()];
     for (nth, op) in ops.iter().enumerate() {
@@ -414,5 +440,8 @@ fn in_order(ops: &[Op]) -> Option<Vec<usize>> {
             }
         }
     }
-    (order.len() == ops.len()).then_some(order)
+    match waits.iter().position(|&waits| waits > 0) {
+        Some(stuck) => Err(stuck),
+        None => Ok(order),
+    }
 }
