@@ -14,6 +14,8 @@ const PROTOCOL: &str = "mrc-perf/1";
 /// Begins the line that asks for a check.
 const CHECK: &str = "check ";
 
+const PATH_MTUS: [u16; 5] = [256, 512, 1024, 2048, 4096];
+
 /// What each side tells the other.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Hello {
@@ -45,6 +47,19 @@ impl Hello {
     pub fn new(test: &str, gid: Ipv6Addr, path_mtu: u16, size: u32) -> Self {
         let (protocol, test) = (PROTOCOL.to_owned(), test.to_owned());
         Self { protocol, test, gid, path_mtu, size, va: 0, rkey: 0, qps: Vec::new(), mpr_dest: 8, check: None }
+    }
+
+    /// Refuses facts that cannot be: a peer of another implementation may have written them.
+    fn validate(&self) -> anyhow::Result<()> {
+        let Self { path_mtu, mpr_dest, .. } = self;
+        ensure!(PATH_MTUS.contains(path_mtu), "`path_mtu` {path_mtu}: there are 256, 512, 1024, 2048 and 4096");
+        ensure!(*mpr_dest > 0, "`mpr_dest` 0: a window has at least one unit of 128 PSNs");
+        ensure!(!self.qps.is_empty(), "`qps` is empty");
+        for (qpn, psn) in &self.qps {
+            ensure!((3..1 << 24).contains(qpn), "`qps`: queue pair number {qpn} is reserved or has more than 24 bits");
+            ensure!(*psn < 1 << 24, "`qps`: first PSN {psn} has more than 24 bits");
+        }
+        Ok(())
     }
 }
 
@@ -126,6 +141,7 @@ impl Control {
         self.send(hello)?;
         let theirs = self.receive()?;
         ensure!(theirs.test == hello.test, "the server runs {}, this is {}", theirs.test, hello.test);
+        self.sane(&theirs)?;
         Ok(theirs)
     }
 
@@ -141,9 +157,14 @@ impl Control {
             let _ = self.send(&Hello::new(test, Ipv6Addr::UNSPECIFIED, 0, 0));
             bail!("the client runs {}, this is {test}", theirs.test);
         }
+        self.sane(&theirs)?;
         let ours = answer(&theirs)?;
         self.send(&ours)?;
         Ok(theirs)
+    }
+
+    fn sane(&self, theirs: &Hello) -> anyhow::Result<()> {
+        theirs.validate().with_context(|| format!("{} cannot be connected to", self.peer))
     }
 
     /// Waits until both sides have come here.
@@ -229,6 +250,40 @@ mod tests {
         let client = client.offer(&Hello::new("write-bw", Ipv6Addr::LOCALHOST, 4096, 8)).unwrap_err();
         assert_eq!(client.to_string(), "the server runs write-lat, this is write-bw");
         assert_eq!(server.join().unwrap().to_string(), "the client runs write-bw, this is write-lat");
+    }
+
+    #[test]
+    fn facts_that_cannot_be_are_refused_by_name() {
+        type Change = fn(&mut Hello);
+        let hello = |change: Change| {
+            let mut hello = Hello::new("write-bw", Ipv6Addr::LOCALHOST, 4096, 8);
+            hello.qps = vec![(0x01a0a1, 0xff_ffff)];
+            change(&mut hello);
+            hello
+        };
+        let cases: [(&str, Change); 7] = [
+            ("`path_mtu` 1500: there are", |hello| hello.path_mtu = 1500),
+            ("`mpr_dest` 0: a window", |hello| hello.mpr_dest = 0),
+            ("`qps` is empty", |hello| hello.qps.clear()),
+            ("queue pair number 2 is reserved", |hello| hello.qps.push((2, 0))),
+            ("queue pair number 16777216 is", |hello| hello.qps[0].0 = 1 << 24),
+            ("first PSN 16777216 has", |hello| hello.qps[0].1 = 1 << 24),
+            ("", |_| {}),
+        ];
+        for (why, change) in cases {
+            let (mut client, mut server) = pair();
+            client.send(&hello(change)).unwrap();
+            let answer = server.answer("write-bw", |_| Ok(hello(|_| {})));
+            if why.is_empty() {
+                answer.unwrap();
+            } else {
+                let says = format!("{:#}", answer.unwrap_err());
+                assert!(says.contains(why) && says.contains("cannot be connected to"), "{says}");
+            }
+            let (mut client, mut server) = pair();
+            server.send(&hello(change)).unwrap();
+            assert_eq!(client.offer(&hello(|_| {})).is_ok(), why.is_empty(), "{why}");
+        }
     }
 
     #[test]

@@ -112,11 +112,14 @@ impl Planes {
     }
 }
 
-/// Which packets a plane takes: those to its SID where it has one; else bare ones to our addresses. The port's own address is
-/// no destination under a SID: tunnels of the host may end there.
+/// Which packets a plane takes: bare ones to our addresses or, where it has a SID, those to the SID and bare ones to our inner
+/// address, because the last switch may remove the outer header. The port's own address is no destination under a SID: tunnels
+/// of the host may end there.
+//= HOST-001
 fn filter(plane: &PlaneConfig, config: &DeviceConfig) -> PacketFilter {
     if let Some(sid) = plane.sid {
-        return PacketFilter::with_sids([Sid::exact(sid.into())]);
+        let bare = PacketFilter::with_addresses([IpAddr::from(config.gid)]);
+        return PacketFilter { sids: vec![Sid::exact(sid.into())], ..bare };
     }
     let gids = [Some(Ip::V6(config.gid))].into_iter().chain(config.endpoint.gids).flatten().map(|gid| match gid {
         Ip::V6(octets) => IpAddr::from(octets),
@@ -143,13 +146,14 @@ fn open_port(plane: &PlaneConfig, config: &DeviceConfig, busy_wait: Duration) ->
 mod tests {
     use super::*;
 
+    //= HOST-001 test
     #[test]
     fn a_plane_takes_its_sid_or_bare_packets_to_its_addresses() {
         let mut plane = PlaneConfig { interface: "p0".into(), sid: Some([1; 16]), addr: Some([2; 16]) };
         let config = DeviceConfig::new("hA", vec![plane.clone()], [3; 16]);
         let under_sid = filter(&plane, &config);
-        assert_eq!(under_sid, PacketFilter::with_sids([Sid::exact([1; 16].into())]));
-        assert!(under_sid.udp_ports.is_empty());
+        assert_eq!(under_sid.sids, [Sid::exact([1; 16].into())]);
+        assert_eq!(under_sid.addresses, [IpAddr::from([3; 16])]);
         plane.sid = None;
         let bare = PacketFilter::with_addresses([IpAddr::from([3; 16]), IpAddr::from([2; 16])]);
         assert_eq!(filter(&plane, &config), bare);
