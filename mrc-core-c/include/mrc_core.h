@@ -833,7 +833,7 @@ struct mrc_core_completion {
     uint32_t qpn;
     /* Bytes of the message. */
     uint32_t byte_len;
-    /* PSN of its first packet. */
+    /* PSN of its first packet; of a receive that succeeded, PSN of the packet with the immediate. */
     uint32_t first_psn;
     /* The peer's immediate. */
     uint32_t imm;
@@ -1430,7 +1430,8 @@ int32_t mrc_core_set_refusal(struct mrc_core_endpoint *endpoint, uint8_t reason)
 int32_t mrc_core_placed(struct mrc_core_endpoint *endpoint, uint64_t now_ns, uint64_t token);
 
 /* The bytes of a placement could not be moved: the QP refuses its packet with NAK 0x63 and fails. Refusals are those of
- * mrc_core_placed(). Without `placement_reported` this comes before the next poll. */
+ * mrc_core_placed(). Without `placement_reported` this comes before the next poll; receives that completed with this packet
+ * or later ones flush. */
 int32_t mrc_core_place_failed(struct mrc_core_endpoint *endpoint, uint64_t now_ns, uint64_t token);
 
 /* The ICRC of a packet that lies in one piece: `packet` starts at `l3_offset` of the frame and ends with the last pad
