@@ -833,7 +833,7 @@ struct mrc_core_completion {
     uint32_t qpn;
     /* Bytes of the message. */
     uint32_t byte_len;
-    /* PSN of its first packet. */
+    /* PSN of its first packet; of a receive that succeeded, PSN of the packet with the immediate. */
     uint32_t first_psn;
     /* The peer's immediate. */
     uint32_t imm;
@@ -891,10 +891,10 @@ struct mrc_core_event {
     uint8_t to;
 };
 
-/* An EV as a controller names it: bits before expansion, byte 0 the most significant, and port. All zero with port
- * 0: an entry without a value. */
+/* An EV as a controller names it: bits before expansion and port. All zero with port 0: an entry without a value. */
 struct mrc_core_ev {
-    /* The bits. */
+    /* The bits from the top of byte 0 on, the first field first; zeros follow. Of an entry as it is on the wire: the 32 bits
+     * of `ev`, or 16 bytes of `dst` and 16 of `segment`. */
     uint8_t value[32];
     /* The port, 1-based. */
     uint8_t port;
@@ -956,7 +956,7 @@ struct mrc_core_ev_profile_config {
 struct mrc_core_ev_profile_info {
     /* The number it was opened with. */
     uint64_t id;
-    /* QPs bound to it. */
+    /* QPs bound to it; in shard 0 also peers that other shards use with it. */
     uint32_t users;
     /* Field descriptions in force. */
     struct mrc_core_ev_field fields[MRC_CORE_MAX_EV_FIELDS];
@@ -1217,7 +1217,7 @@ int32_t mrc_core_set_plane_addresses(
     struct mrc_core_endpoint *endpoint, struct mrc_core_peer peer, uint8_t port, const struct mrc_core_ip *local,
     const struct mrc_core_ip *remote);
 
-/* Forgets a peer that no QP uses. */
+/* Forgets a peer that no QP uses, also none of another shard. */
 int32_t mrc_core_remove_peer(struct mrc_core_endpoint *endpoint, struct mrc_core_peer peer);
 
 /* Creates an EV profile that is ONLINE at once, from `count` entries as they are on the wire, at most
@@ -1240,7 +1240,7 @@ int32_t mrc_core_configure_ev_profile(
 int32_t mrc_core_set_ev_profile_state(
     struct mrc_core_endpoint *endpoint, struct mrc_core_ev_profile profile, uint8_t state);
 
-/* Destroys an EV profile that no QP uses. */
+/* Destroys an EV profile that no QP uses, in shard 0 none of another shard either. */
 int32_t mrc_core_destroy_ev_profile(struct mrc_core_endpoint *endpoint, struct mrc_core_ev_profile profile);
 
 /* A picture of an EV profile. */
@@ -1430,7 +1430,8 @@ int32_t mrc_core_set_refusal(struct mrc_core_endpoint *endpoint, uint8_t reason)
 int32_t mrc_core_placed(struct mrc_core_endpoint *endpoint, uint64_t now_ns, uint64_t token);
 
 /* The bytes of a placement could not be moved: the QP refuses its packet with NAK 0x63 and fails. Refusals are those of
- * mrc_core_placed(). Without `placement_reported` this comes before the next poll. */
+ * mrc_core_placed(). Without `placement_reported` this comes before the next poll; receives that completed with this packet
+ * or later ones flush. */
 int32_t mrc_core_place_failed(struct mrc_core_endpoint *endpoint, uint64_t now_ns, uint64_t token);
 
 /* The ICRC of a packet that lies in one piece: `packet` starts at `l3_offset` of the frame and ends with the last pad

@@ -216,7 +216,7 @@ pub unsafe extern "C" fn mrc_core_set_plane_addresses(
     }
 }
 
-/// Forgets a peer that no QP uses.
+/// Forgets a peer that no QP uses, also none of another shard.
 ///
 /// # Safety
 /// `endpoint` is NULL or an endpoint.

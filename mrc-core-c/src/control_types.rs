@@ -2,12 +2,12 @@
 
 use crate::{codes::MRC_CORE_MAX_EV_FIELDS, types::*};
 
-/// An EV as a controller names it: bits before expansion, byte 0 the most significant, and port. All zero with port 0: an
-/// entry without a value.
+/// An EV as a controller names it: bits before expansion and port. All zero with port 0: an entry without a value.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct mrc_core_ev {
-    /// The bits.
+    /// The bits from the top of byte 0 on, the first field first; zeros follow. Of an entry as it is on the wire: the 32 bits
+    /// of `ev`, or 16 bytes of `dst` and 16 of `segment`.
     pub value: [u8; 32],
     /// The port, 1-based.
     pub port: u8,
@@ -77,7 +77,7 @@ pub struct mrc_core_ev_profile_config {
 pub struct mrc_core_ev_profile_info {
     /// The number it was opened with.
     pub id: u64,
-    /// QPs bound to it.
+    /// QPs bound to it; in shard 0 also peers that other shards use with it.
     pub users: u32,
     /// Field descriptions in force.
     pub fields: [mrc_core_ev_field; MRC_CORE_MAX_EV_FIELDS],

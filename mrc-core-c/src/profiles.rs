@@ -120,7 +120,7 @@ pub unsafe extern "C" fn mrc_core_set_ev_profile_state(
     }
 }
 
-/// Destroys an EV profile that no QP uses.
+/// Destroys an EV profile that no QP uses, in shard 0 none of another shard either.
 ///
 /// # Safety
 /// `endpoint` is NULL or an endpoint.

@@ -281,7 +281,8 @@ pub unsafe extern "C" fn mrc_core_placed(endpoint: *mut mrc_core_endpoint, now_n
 }
 
 /// The bytes of a placement could not be moved: the QP refuses its packet with NAK 0x63 and fails. Refusals are those of
-/// mrc_core_placed(). Without `placement_reported` this comes before the next poll.
+/// mrc_core_placed(). Without `placement_reported` this comes before the next poll; receives that completed with this packet
+/// or later ones flush.
 ///
 /// # Safety
 /// `endpoint` is NULL or an endpoint.

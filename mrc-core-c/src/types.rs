@@ -696,7 +696,7 @@ pub struct mrc_core_completion {
     pub qpn: u32,
     /// Bytes of the message.
     pub byte_len: u32,
-    /// PSN of its first packet.
+    /// PSN of its first packet; of a receive that succeeded, PSN of the packet with the immediate.
     pub first_psn: u32,
     /// The peer's immediate.
     pub imm: u32,

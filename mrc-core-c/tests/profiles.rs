@@ -161,6 +161,52 @@ fn an_explicit_profile_from_init_to_online_and_back() {
     });
 }
 
+/// What `struct mrc_core_ev` says of its bits, where entries are as they are on the wire, and of fields.
+#[test]
+fn the_bits_of_an_ev_begin_at_the_top() {
+    alone(MRC_CORE_ROUTE_PLAIN, |e, _| {
+        let mut profile = mrc_core_ev_profile { index: 9, generation: 0 };
+        let (mut reports, mut count) = ([mrc_core_ev_report { ev: ev(0, 0), state: 77 }; 2], 0);
+        let expected = |bytes: &[u8]| {
+            let mut value = [0; 32];
+            value[..bytes.len()].copy_from_slice(bytes);
+            value
+        };
+        // SAFETY: the endpoint lives; out pointers are variables.
+        unsafe {
+            let plain = [0x112, 0x0A0B_0C0D].map(|ev| mrc_core_ev_entry { ev, port: 1, ..zeroed() });
+            assert_eq!(mrc_core_create_ev_profile(e, plain.as_ptr(), 2, &mut profile), MRC_CORE_OK);
+            assert_eq!(mrc_core_query_evs(e, profile, 0, reports.as_mut_ptr(), 2, &mut count), MRC_CORE_OK);
+            assert_eq!(
+                reports.map(|report| report.ev.value),
+                [expected(&[0, 0, 1, 0x12]), expected(&[10, 11, 12, 13])]
+            );
+            assert_eq!(mrc_core_destroy_ev_profile(e, profile), MRC_CORE_OK);
+
+            let outer = mrc_core_ev_entry { port: 1, has_dst: 1, dst: [5; 16], ..zeroed() };
+            let entries = [outer, mrc_core_ev_entry { has_segment: 1, segment: [6; 16], ..outer }];
+            assert_eq!(mrc_core_create_ev_profile(e, entries.as_ptr(), 2, &mut profile), MRC_CORE_OK);
+            assert_eq!(mrc_core_query_evs(e, profile, 0, reports.as_mut_ptr(), 2, &mut count), MRC_CORE_OK);
+            let both = [[5; 16], [6; 16]].concat();
+            assert_eq!(reports.map(|report| report.ev.value), [expected(&[5; 16]), expected(&both)]);
+            assert_eq!(mrc_core_destroy_ev_profile(e, profile), MRC_CORE_OK);
+
+            // Fields of 4 and 3 bits.
+            let mut fields = mrc_core_ev_profile_config { count: 2, mode: MRC_CORE_EV_MODE_GENERATED, ..zeroed() };
+            (fields.widths[0], fields.widths[1], fields.width_count, fields.field_count) = (4, 3, 2, 2);
+            let field =
+                |width, at| mrc_core_ev_field { width, min_val: at, max_val: at, mask: (1 << width) - 1, init_val: 0 };
+            (fields.fields[0], fields.fields[1]) = (field(4, 0xA), mrc_core_ev_field { max_val: 6, ..field(3, 5) });
+            assert_eq!(mrc_core_open_ev_profile(e, 5, &mut profile), MRC_CORE_OK);
+            assert_eq!(mrc_core_configure_ev_profile(e, profile, &fields), MRC_CORE_OK);
+            assert_eq!(mrc_core_query_evs(e, profile, 0, reports.as_mut_ptr(), 2, &mut count), MRC_CORE_OK);
+            let mut values = reports.map(|report| report.ev.value);
+            values.sort_unstable();
+            assert_eq!(values, [expected(&[0b1010_1010]), expected(&[0b1010_1100])]);
+        }
+    });
+}
+
 #[test]
 fn values_that_the_engine_makes() {
     alone(MRC_CORE_ROUTE_SRV6_ENTRY, |e, peer| {

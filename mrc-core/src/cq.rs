@@ -80,7 +80,7 @@ pub struct Completion {
     pub qp: Qpn,
     /// Bytes of the message.
     pub byte_len: u32,
-    /// PSN of its first packet (0 when it was never sent).
+    /// PSN of its first packet (0 when it was never sent); of a receive that succeeded, PSN of the packet with the immediate.
     pub first_psn: Psn,
     /// EV and port of the last packet sent on the QP, when anything was.
     pub last_path: Option<(Ev, PortNum)>,
@@ -229,6 +229,24 @@ impl<'s> Cqs<'s> {
         let half = self.depth / 2;
         let full = self.slots.get_mut(cq.index()).filter(|slot| slot.closed && slot.len() <= half);
         full.is_some_and(|slot| core::mem::replace(&mut slot.closed, false))
+    }
+
+    /// Flushes the receives of a QP that wait in `cq` and completed with a packet from `first` on.
+    pub(crate) fn revoke_receives(&mut self, cq: CqHandle, qp: Qpn, first: Psn) {
+        let Some((slot, ring)) = self.parts(cq.slot()) else { return };
+        for nth in 0..slot.len() {
+            let Some(done) = CqSlot::at(ring, slot.head.wrapping_add(nth)) else { return };
+            let succeeded = done.operation == Operation::Receive && done.status == Status::Success;
+            if done.qp == qp && succeeded && done.first_psn.diff(first) >= 0 {
+                *done = Completion {
+                    wr_id: done.wr_id,
+                    operation: Operation::Receive,
+                    status: Status::Flushed,
+                    qp,
+                    ..Completion::EMPTY
+                };
+            }
+        }
     }
 
     #[inline]

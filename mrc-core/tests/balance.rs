@@ -4,7 +4,7 @@ mod common;
 
 use common::{Net, Setup, VA, Weather, net};
 use mrc_core::cc::CcConfig;
-use mrc_core::{Instant, MAX_HEADER_LEN, PortMask, Rng, SendWr};
+use mrc_core::{FrameSink, Instant, MAX_HEADER_LEN, PortMask, Rng, SendWr, Transmit};
 use mrc_wire::{PortNum, Rkey};
 
 const QPS: usize = 8;
@@ -126,4 +126,44 @@ fn who_leaves_a_port_to_another_controller_needs_no_timer() {
         assert_eq!(next(net, planes[0]), Some(1), "queue pair 0 is ahead there");
         assert_eq!(net.sides[0].engine.next_timeout(), before);
     });
+}
+
+/// Room for so many frames on one port.
+struct Room {
+    port: PortNum,
+    left: usize,
+    headers: [u8; MAX_HEADER_LEN],
+}
+
+impl FrameSink for Room {
+    fn ports(&self) -> PortMask {
+        if self.left > 0 { PortMask::NONE.with(self.port) } else { PortMask::NONE }
+    }
+
+    fn headers(&mut self) -> &mut [u8; MAX_HEADER_LEN] {
+        &mut self.headers
+    }
+
+    fn push(&mut self, transmit: Transmit) {
+        assert_eq!(transmit.port, self.port);
+        self.left -= 1;
+    }
+}
+
+/// The same in a burst: packets leave until the queue pair is ahead. Its timer was not armed for the time that it then named, so
+/// debug builds stopped there.
+#[test]
+fn who_leaves_a_port_to_others_within_a_burst_needs_no_timer() {
+    let wide = Setup { tweak: |cfg| cfg.turn_bytes = 64 << 10, ..setup(3) };
+    for (lead, qps) in [(1, 1), (2, 1), (3, 2), (3, 8)] {
+        net(7, &Setup { plane_lead: lead, ..wide.clone() }, Weather::default(), |net| {
+            (0..qps).for_each(|qp| post(net, qp));
+            for turn in 0..6 {
+                let port = PortNum::from_plane(turn % 2);
+                let mut room = Room { port, left: 5, headers: [0; MAX_HEADER_LEN] };
+                net.sides[0].engine.transmit(Instant::ZERO, &mut room);
+                assert_eq!(room.left, 0, "nobody else can use the port");
+            }
+        });
+    }
 }

@@ -83,6 +83,40 @@ fn an_ack_counts_the_messages_that_are_in_memory() {
     });
 }
 
+/// Without reports a write with immediate is complete when its frame is taken. Its receive succeeded though the bytes were never
+/// placed, and so did those behind it.
+//= VAL-019, WIMM-004, INV-006 test
+#[test]
+fn a_receive_fails_with_a_placement_before_it() {
+    for (failed, succeed) in [(0, 0), (1, 0), (2, 1), (3, 1), (4, 2)] {
+        net(1, &Setup::default(), Weather::default(), |net| {
+            let qp = net.sides[1].qps[0];
+            (7..12).for_each(|id| net.sides[1].engine.post_recv(qp, id).unwrap());
+            for (id, imm) in [(0, 20), (2, 21), (4, 22)] {
+                // Two packets, two packets, one.
+                net.post_imm(id, 2_000 * id as usize, if id < 4 { 2_000 } else { 500 }, imm).unwrap();
+            }
+            let tokens = [(); 5].map(|()| net.deliver_next().unwrap());
+            let now = net.now;
+            net.sides[1].engine.place_failed(now, tokens[failed]).unwrap();
+            net.sides[1].engine.place_failed(now, tokens[failed]).unwrap();
+            net.drain(1);
+            let receives: Vec<_> =
+                net.sides[1].receives.iter().map(|c| (c.wr_id, c.status, c.imm, c.byte_len, c.first_psn)).collect();
+            let expected: Vec<_> =
+                [(7, 20, 2_000, 1), (8, 21, 2_000, 3), (9, 22, 500, 4), (10, 0, 0, 0), (11, 0, 0, 0)]
+                    .into_iter()
+                    .enumerate()
+                    .map(|(n, (id, imm, len, last))| match n < succeed {
+                        true => (id, Status::Success, Some(imm), len, Psn::new(0xFF_FFF0).add(last)),
+                        false => (id, Status::Flushed, None, 0, Psn::new(0)),
+                    })
+                    .collect();
+            assert_eq!(receives, expected, "placement {failed} failed");
+        });
+    }
+}
+
 //= VAL-019 test
 #[test]
 fn tokens_are_taken_once_and_only_those_given_out() {

@@ -7,7 +7,7 @@ mod shards;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mrc_core::path::EvEntry;
+use mrc_core::path::{EvEntry, ProfileError};
 use mrc_core::{
     ConfigError, Endpoint, EndpointConfig, Event, Instant, Limits, MAX_PORTS, OpRequest, OwnedStorage, PeerConfig,
     PlanePath, PortMask, QpState, Route, RtrAttr, RtsAttr, Shard, ShardError, ShardMessage, ShardNews, Status,
@@ -257,6 +257,7 @@ fn a_first_shard_without_queue_pairs_speaks_for_the_others() {
             assert_eq!(world.units[0].engine.remove_peer(peer), Err(TableError::Busy("peer")));
             let profile = world.units[0].profile;
             assert_eq!(world.units[0].engine.ev_profile_info(profile).unwrap().users, 1);
+            assert_eq!(world.units[0].engine.destroy_ev_profile(profile), Err(ProfileError::Busy { users: 1 }));
             for nth in 0..QPS {
                 let qp = world.units[3].qps[nth];
                 world.units[3].engine.destroy_qp(qp).unwrap();

@@ -76,17 +76,23 @@ impl Endpoint<'_> {
     }
 
     /// The bytes of a placement cannot be moved: the QP sends NAK 0x63 for the packet and goes to ERROR. A driver that reports
-    /// no placements says so before it polls again.
+    /// no placements says so before it polls again; receives that completed with this packet or later ones flush.
     ///
     /// # Errors
     /// The report had no effect; the variant says why.
-    //= VAL-019
+    //= VAL-019, WIMM-004
     pub fn place_failed(&mut self, now: Instant, token: PlaceToken) -> Result<(), PlaceError> {
+        let qp = token.qp();
         match self.end_placement(token) {
-            Ok(_) | Err(PlaceError::NotReported) => {}
+            Ok(_) => {}
+            // What arrived counted as placed, until now.
+            Err(PlaceError::NotReported) => {
+                if let Some(slot) = self.qps.get(qp as usize) {
+                    self.cqs.revoke_receives(slot.recv_cq, slot.qpn, token.psn());
+                }
+            }
             Err(why) => return Err(why),
         }
-        let qp = token.qp();
         if self.qps.get(qp as usize).is_some_and(|slot| slot.state == QpState::Error) {
             return Ok(()); // It has said its last word.
         }

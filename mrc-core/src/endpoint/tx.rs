@@ -343,6 +343,16 @@ impl Run {
     fn is_stuck(&mut self, tx: &mut TxSide<'_, '_>) {
         self.yields = tx.qp.paths.take_yielded();
         self.blocked = !(self.yields && self.sent > 0);
+        if !self.blocked {
+            Self::keeps_turn(tx);
+        }
+    }
+
+    /// As where nothing left: no timer has to put the QP back.
+    #[cold]
+    #[inline(never)]
+    fn keeps_turn(tx: &mut TxSide<'_, '_>) {
+        tx.qp.req.path_retry = Instant::FAR;
     }
 
     /// Writes a chosen packet into the sink; whether the turn may go on.

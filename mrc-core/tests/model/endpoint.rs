@@ -206,6 +206,20 @@ impl Model {
         self.rsp.owed.push(Owed { kind: Kind::Nak(syndrome), trigger, ev, timestamp: 0, rtx: false, since: None });
     }
 
+    /// The bytes of `psn` were never placed: receives that wait in the queue and completed with it or later packets flush.
+    pub(crate) fn revoke_receives(&mut self, psn: mrc_wire::Psn) {
+        let first = self.seq(psn);
+        for nth in 0..self.cq.len() {
+            let done = &self.cq[nth];
+            let succeeded = done.operation == Operation::Receive && done.status == Status::Success;
+            if succeeded && self.seq(mrc_wire::Psn::new(done.first_psn)) >= first {
+                let done = &mut self.cq[nth];
+                (done.status, done.imm, done.solicited) = (Status::Flushed, None, false);
+                (done.byte_len, done.first_psn) = (0, 0);
+            }
+        }
+    }
+
     pub(crate) fn fail(&mut self, setup: &Setup, cause: ErrorCause, at: Option<Seq>) {
         if self.state == QpState::Error {
             return;

@@ -259,6 +259,7 @@ impl World<'_, '_> {
             (psn_of(setup.first_psn[1 - which], seq), side.moving.remove(&seq).unwrap().token)
         } else {
             let Some(last) = side.last_placed else { return };
+            side.model.revoke_receives(last.0);
             last
         };
         assert_eq!(side.engine.place_failed(now, token), Ok(()));

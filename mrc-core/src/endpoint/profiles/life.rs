@@ -159,7 +159,7 @@ impl Endpoint<'_> {
         Ok(())
     }
 
-    /// Destroys a profile that no QP uses.
+    /// Destroys a profile that no QP uses, in shard 0 none of another shard either.
     ///
     /// # Errors
     /// [`ProfileError::Unknown`], [`ProfileError::Busy`].

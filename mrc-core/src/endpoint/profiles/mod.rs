@@ -72,11 +72,11 @@ pub struct EvProfileConfig<'a> {
     pub paths: &'a [EvEntry],
 }
 
-/// An EV as a controller names it: bits before expansion, byte 0 the most significant, and port. All zero and no port:
-/// an entry without a value.
+/// An EV as a controller names it: bits before expansion and port. All zero and no port: an entry without a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EvSpec {
-    /// The bits.
+    /// The bits from the top of byte 0 on, the first field first; zeros follow. Of an entry as it is on the wire: the 32 bits
+    /// of `ev`, or 16 bytes of `dst` and 16 of `segment`.
     pub value: [u8; 32],
     /// The port.
     pub port: Option<PortNum>,
@@ -120,7 +120,7 @@ pub struct EvProfileInfo {
     pub min_active: u16,
     /// Events it raises.
     pub events: EvEventMask,
-    /// QPs bound to it.
+    /// QPs bound to it; in shard 0 also peers that other shards use with it.
     pub users: u32,
 }
 
