@@ -323,29 +323,44 @@ impl TxSide<'_, '_> {
             self.copy().release_due(now);
         }
         self.qpcc.settle(&mut self.qp.share);
-        let (unack, tack) = (self.qp.req.unack, self.qp.req.tack);
+        if self.cfg.complete_on_sack && self.qp.req.unack.diff(self.qp.req.tack) > 0 {
+            (self.qp.req.tack, self.qp.req.tack_wait) = (self.qp.req.unack, Instant::FAR);
+        }
+        let tack = self.qp.req.tack;
         let oldest = self.qp.sq.oldest(self.ring).filter(|(_, all_sent)| *all_sent).map(|(wqe, _)| wqe.last_psn());
         let waits = match oldest {
-            Some(last) if tack.diff(last) < 0 => unack.diff(last) >= 0,
+            Some(last) if tack.diff(last) < 0 => self.has_arrived(last),
             // Acknowledged and about to complete: those behind it may wait for an acknowledgement of their own.
             Some(_) => tack != self.qp.req.max_sent && self.next_is_covered(),
             None => false,
         };
-        if self.cfg.complete_on_sack && unack.diff(tack) > 0 {
-            self.qp.req.tack = unack;
-        } else if !waits {
+        if !waits {
             self.qp.req.tack_wait = Instant::FAR;
         } else if self.qp.req.tack_wait == Instant::FAR {
             self.qp.req.tack_wait = now;
         }
-        oldest.is_some_and(|last| self.qp.req.tack.diff(last) >= 0)
+        oldest.is_some_and(|last| tack.diff(last) >= 0)
     }
 
     /// Whether all packets of the first request without a Transport ACK arrived.
     #[inline(never)]
     fn next_is_covered(&self) -> bool {
         let next = self.qp.sq.find(self.ring, self.qp.req.tack.next());
-        next.is_some_and(|segment| self.qp.req.unack.diff(segment.wqe.last_psn()) >= 0)
+        next.is_some_and(|segment| self.has_arrived(segment.wqe.last_psn()))
+    }
+
+    /// Whether the peer reported every packet up to `last`.
+    #[inline(always)]
+    fn has_arrived(&self, last: Psn) -> bool {
+        self.qp.req.unack.diff(last) >= 0 || (self.qp.req.hi_sacked.diff(last) >= 0 && self.in_bitmaps(last))
+    }
+
+    /// Whether bitmaps report what the cumulative PSN does not. A responder that takes the cumulative PSN before it records the
+    /// packet that triggers its SACK leaves it behind; without a Transport ACK nothing else would end the wait.
+    //= TACK-004
+    #[inline(never)]
+    fn in_bitmaps(&self, last: Psn) -> bool {
+        self.window.first_unsacked(self.qp.req.unack, last).is_none()
     }
 
     /// Whether `psn` lies at or beyond the end of the first request without a Transport ACK. The acknowledgement of a message of

@@ -587,11 +587,13 @@ impl Requester {
 
     /// Everything of the oldest request without Transport ACK arrived: from then on that is waited for.
     fn watch_tail(&mut self, setup: &Setup, now: u64) {
-        let open = self.requests.iter().find(|request| request.last().is_none_or(|last| last > self.tack));
-        let waits = open.and_then(Request::last).is_some_and(|last| self.unack >= last);
         if setup.complete_on_sack && self.unack > self.tack {
-            self.tack = self.unack;
-        } else if !waits {
+            (self.tack, self.tack_wait) = (self.unack, None);
+        }
+        let open = self.requests.iter().find(|request| request.last().is_none_or(|last| last > self.tack));
+        let arrived = |last| (self.unack + 1..=last).all(|seq| self.packets[seq as usize].fate == Fate::Sacked);
+        let waits = open.and_then(Request::last).is_some_and(arrived);
+        if !waits {
             self.tack_wait = None;
         } else if self.tack_wait.is_none() {
             self.tack_wait = Some(now);
