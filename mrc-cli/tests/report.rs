@@ -106,6 +106,8 @@ fn the_points_of_a_sweep_can_be_handed_to_a_cluster() {
     assert!(emitted.status.success());
     let jobs = std::fs::read_to_string(&list).expect("the list");
     assert_eq!(jobs.lines().count(), 8);
+    let printed = mrc(&["sim", "sweep", &at(&file), "-o", &at(&fresh), "--jobs", "-"]);
+    assert_eq!(String::from_utf8_lossy(&printed.stdout), jobs);
     for job in jobs.lines().take(2) {
         assert!(Command::new("sh").args(["-c", job]).status().expect("a shell").success(), "{job}");
     }
@@ -122,6 +124,23 @@ fn the_points_of_a_sweep_can_be_handed_to_a_cluster() {
         assert!(text.contains(digest), "{name}");
     }
     assert!(!fresh.join(format!("{}.json", want[3].0)).exists(), "a task of the array does its own points");
+}
+
+/// Beside results a folder may hold what others wrote.
+#[test]
+fn a_report_leaves_out_files_that_hold_no_results() {
+    let folder = folder("report-others");
+    let scenario = folder.join("scenario.toml");
+    std::fs::write(&scenario, SCENARIO).expect("a scenario");
+    let (results, other) = (folder.join("a.json"), folder.join("package.json"));
+    let at = |path: &Path| path.to_str().expect("UTF-8").to_owned();
+    assert!(mrc(&["sim", "run", &at(&scenario), "--json", &at(&results)]).status.success());
+    std::fs::write(&other, "{\"name\": \"other\"}").expect("a file of others");
+    let report = mrc(&["sim", "report", &at(&folder)]);
+    let said = String::from_utf8_lossy(&report.stderr);
+    assert!(report.status.success(), "{said}");
+    assert!(said.contains("package.json holds no results of `mrc sim run --json`: left out"), "{said}");
+    assert!(String::from_utf8_lossy(&report.stdout).contains("with 1 run and"), "{report:?}");
 }
 
 /// Opens a page; returns what the browser made of it and what it said.

@@ -12,7 +12,7 @@ use super::pool::{self, Configuration, Estimate};
 use super::ready::Source;
 use super::verdict;
 use crate::interrupt;
-use crate::out::outln;
+use crate::out::{count, out, outln};
 use crate::usage::usage;
 use anyhow::{Context, bail, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -78,10 +78,10 @@ pub struct Args {
     /// Write the page of `mrc sim report` at the end
     #[arg(long, conflicts_with_all = ["slurm", "jobs"])]
     report: bool,
-    /// Write a Slurm array script to this file instead of running
+    /// Write a Slurm array script to this file instead of running; - is standard output
     #[arg(long, value_name = "SCRIPT", conflicts_with_all = ["only", "jobs"])]
     slurm: Option<PathBuf>,
-    /// Write one command per point to this file instead of running
+    /// Write one command per point to this file instead of running; - is standard output
     #[arg(long, value_name = "LIST", conflicts_with = "only")]
     jobs: Option<PathBuf>,
     /// Print the summary as JSON
@@ -504,9 +504,14 @@ fn slurm(args: &Args, points: usize) -> anyhow::Result<String> {
     ))
 }
 
+/// Writes what a cluster runs to a file, or to standard output (`-`).
 fn emit(path: &Path, text: &str, points: usize) -> anyhow::Result<ExitCode> {
+    if path == Path::new("-") {
+        out!("{text}");
+        return Ok(ExitCode::SUCCESS);
+    }
     std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
-    eprintln!("{points} points in {}", path.display());
+    eprintln!("{} in {}", count(points, "point"), path.display());
     Ok(ExitCode::SUCCESS)
 }
 

@@ -13,7 +13,7 @@ use anyhow::{Context, anyhow};
 use mrc_sim::run::{Results, Timeline};
 
 use super::sweep::{MANIFEST, Manifest};
-use crate::out::{outln, writable};
+use crate::out::{count, outln, writable};
 use crate::usage::usage;
 
 /// Arguments of `mrc sim report`.
@@ -51,7 +51,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let title = args.title.clone().unwrap_or_else(|| match &sweep {
         Some(sweep) => format!("Sweep of {}", sweep.scenario),
         None if one_scenario(&runs) => runs[0].results.scenario.clone(),
-        None => format!("{} runs", runs.len()),
+        None => count(runs.len(), "run"),
     });
     // A comparison is tables: a picture of each of its runs would bury them.
     let compares = sweep.as_ref().is_some_and(|sweep| sweep.compare.is_some());
@@ -64,7 +64,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let html = page::html(&title, &runs, sweep.as_ref(), &figures);
     std::fs::write(&page, html).with_context(|| format!("cannot write {}", page.display()))?;
-    outln!("{} with {} runs and {} figures", page.display(), runs.len(), figures.len());
+    outln!("{} with {} and {}", page.display(), count(runs.len(), "run"), count(figures.len(), "figure"));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -78,7 +78,8 @@ fn one_scenario(runs: &[Run]) -> bool {
     runs.iter().all(|run| run.results.scenario == runs[0].results.scenario)
 }
 
-/// The results of a folder by name, and the sweep they belong to. In a sweep's folder other files are left out.
+/// The results of a folder by name, and the sweep they belong to. Other files are left out: what a sweep does not name, and
+/// elsewhere what holds no results, with a word about it.
 fn read(folder: &Path) -> anyhow::Result<(Vec<Run>, Option<Manifest>)> {
     let manifest = match std::fs::read_to_string(folder.join(MANIFEST)) {
         Ok(text) => Some(serde_json::from_str::<Manifest>(&text).with_context(|| format!("{MANIFEST} is damaged"))?),
@@ -92,20 +93,34 @@ fn read(folder: &Path) -> anyhow::Result<(Vec<Run>, Option<Manifest>)> {
         }
     }
     files.sort();
-    let mut runs = Vec::new();
+    let (mut runs, mut others) = (Vec::new(), Vec::new());
     for path in files {
         let name = path.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         if manifest.as_ref().is_some_and(|sweep| !sweep.points.iter().any(|point| point.name == name)) {
             continue;
         }
         let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        let mut results: Results = serde_json::from_str(&text)
-            .with_context(|| format!("{} holds no results of `mrc sim run --json`", path.display()))?;
+        let parsed = serde_json::from_str::<Results>(&text)
+            .with_context(|| format!("{} holds no results of `mrc sim run --json`", path.display()));
+        let mut results = match parsed {
+            Ok(results) => results,
+            Err(error) if manifest.is_some() => return Err(error),
+            Err(error) => {
+                others.push(error);
+                continue;
+            }
+        };
         if manifest.as_ref().is_some_and(|sweep| sweep.compare.is_some()) {
             // Thousands of them: what the page does not show would fill the memory.
             results.timeline = Timeline::default();
         }
         runs.push(Run { name, results });
+    }
+    if runs.is_empty() && !others.is_empty() {
+        return Err(others.swap_remove(0));
+    }
+    for other in &others {
+        eprintln!("{other}: left out");
     }
     if let Some(sweep) = &manifest {
         let place = |run: &Run| sweep.points.iter().position(|point| point.name == run.name);
