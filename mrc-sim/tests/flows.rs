@@ -261,6 +261,14 @@ fn what_begins_in_the_warm_up_loads_the_fabric_and_does_not_count() {
         [Some(1_000), Some(10_000), Some(100_000), Some(1_000_000), Some(10_000_000)]
     );
     assert!(bins[1].completed_fct_us.unwrap().max <= results.fct_us.unwrap().max);
+    // Of eight hosts with 100 Gb/s each, over the 500 us that count.
+    let of_middle = messages.iter().filter(|row| row.start_us.is_some_and(|us| (300.0..800.0).contains(&us)));
+    let bytes: u32 = of_middle.map(|row| row.bytes).sum();
+    let offered = f64::from(bytes) * 8.0 / 500e-6 / 800e9;
+    let load_of = results.groups[0].load.expect("a random process");
+    assert_eq!(load_of.asked, 0.4);
+    assert!((load_of.offered / offered - 1.0).abs() < 1e-9, "{load_of:?} {offered}");
+    assert_eq!(results.groups[1].load, None);
     let error = load(&text.replace("warm_up_us = 300", "warm_up_us = 900")).unwrap_err();
     assert_eq!(error.key, "workload[0].warm_up_us");
 }

@@ -516,9 +516,12 @@ fn print(results: &Results) {
     row("goodput", format!("{:.2} Gb/s", results.goodput_gbit_per_s));
     let losses = &results.losses_by_cause;
     for group in &results.groups {
+        if let Some(load) = group.load {
+            row(&group.name, format!("load {:.3} offered, {} asked", load.offered, load.asked));
+        }
         for (nth, bin) in group.by_size.iter().enumerate() {
             let to = bin.up_to_bytes.map_or_else(|| "more".to_owned(), |bytes| format!("to {bytes} B"));
-            let name = if nth == 0 { group.name.as_str() } else { "" };
+            let name = if nth == 0 && group.load.is_none() { group.name.as_str() } else { "" };
             let slowdown = times(bin.completed_slowdown, bin.completed_slowdown, 2);
             row(name, format!("{to:>14}: {:>7} messages, slowdown {slowdown}", bin.flows));
         }

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::workload::Load;
+
 /// Mean and quantiles of a set of numbers that is not empty.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Distribution {
@@ -140,6 +142,9 @@ pub struct GroupReport {
     /// Whether the figures of the whole run leave it out: what begins in a warm-up or a cool-down.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub set_aside: bool,
+    /// The load of a random process: what was asked, and what its draws offer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load: Option<Load>,
     /// Messages.
     pub flows: u64,
     /// Messages completed.

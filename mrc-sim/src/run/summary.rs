@@ -387,6 +387,7 @@ fn groups(exchange: &Exchange, end_ns: u64, bins: &[u32], ideal: &impl Fn(&Messa
         GroupReport {
             name: group.name.clone(),
             set_aside: !group.measured,
+            load: group.load,
             flows: ids.len() as u64,
             completed: times.completed,
             fct_us: times.fct_us.filter(|_| times.completed == ids.len() as u64),

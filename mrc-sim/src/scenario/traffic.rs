@@ -9,7 +9,9 @@ use super::foreign::{self, Scale};
 use super::job::Job;
 use super::{LoadOfKey, Problem, Scenario, TraceFormatKey, WorkloadKeys, WorkloadKind};
 use crate::fabric::{LinkId, LinkSpec, Topology};
-use crate::workload::{Collective, Group, Message, Pairs, Plan, Poisson, PoissonEnd, Ring, SizeDistribution, Stream};
+use crate::workload::{
+    Collective, Group, Load, Message, Pairs, Plan, Poisson, PoissonEnd, Ring, SizeDistribution, Stream,
+};
 
 /// Longest message, in bytes.
 const LONGEST: u64 = Plan::LONGEST as u64;
@@ -510,7 +512,8 @@ impl Part<'_> {
                 self.problem("other_leaf", "all hosts that take part are below one leaf: nobody finds another one")
             );
         }
-        let interval_ns = sizes.mean() * 8e9 / (self.bps(first, hosts, other_leaf)? * load);
+        let bps = self.bps(first, hosts, other_leaf)?;
+        let interval_ns = sizes.mean() * 8e9 / (bps * load);
         let start_ns = self.ns("start_us", keys.start_us)?;
         let until = match (keys.flows, keys.duration_us) {
             (Some(_), Some(_)) => return Err(self.problem("duration_us", "either flows or duration_us")),
@@ -538,7 +541,12 @@ impl Part<'_> {
             );
             return Err(self.problem("duration_us", message));
         }
-        self.set_aside(plan, at, (start_ns, ns))
+        let measured_ns = self.set_aside(plan, at, (start_ns, ns))?;
+        let measured = plan.messages[at..].iter().filter(|message| message.group == group);
+        let bytes: u64 = measured.map(|message| u64::from(message.bytes)).sum();
+        let offered = bytes as f64 * 8e9 / measured_ns.max(1) as f64 / bps;
+        plan.groups[usize::from(group)].load = Some(Load { asked: load, offered });
+        Ok(())
     }
 
     /// Rate of a link, in bit/s, as `[[link]]` has it.
@@ -580,14 +588,14 @@ impl Part<'_> {
         }
     }
 
-    /// Moves what begins in the warm-up or the cool-down of a process into a group of its own.
-    fn set_aside(&mut self, plan: &mut Plan, at: usize, (start_ns, ns): (u64, u64)) -> Result<(), Problem> {
+    /// Moves what begins in the warm-up or the cool-down of a process into a group of its own. Returns how long the rest takes.
+    fn set_aside(&mut self, plan: &mut Plan, at: usize, (start_ns, ns): (u64, u64)) -> Result<u64, Problem> {
         let keys = self.keys;
         let [warm, cool] =
             [("warm_up_us", keys.warm_up_us), ("cool_down_us", keys.cool_down_us)].map(|(key, us)| self.ns(key, us));
         let (warm, cool) = (warm?, cool?);
         if warm == 0 && cool == 0 {
-            return Ok(());
+            return Ok(ns);
         }
         let measured = start_ns + warm..(start_ns + ns).saturating_sub(cool);
         if !plan.messages[at..].iter().any(|message| measured.contains(&message.delay_ns)) {
@@ -599,7 +607,7 @@ impl Part<'_> {
         for message in plan.messages[at..].iter_mut().filter(|message| !measured.contains(&message.delay_ns)) {
             message.group = group;
         }
-        Ok(())
+        Ok(measured.end - measured.start)
     }
 
     /// Adds the answers to the messages from `at` on, and makes what waited for their completion, by edges from `edges` on,

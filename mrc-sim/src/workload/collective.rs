@@ -148,11 +148,10 @@ impl Collective {
     /// Adds the operation to a plan as group `name`. `rng` draws who is how late; without skew nothing is drawn.
     pub fn add(self, plan: &mut Plan, name: &str, ring: &Ring, rng: &mut Rng) {
         let group = plan.group(Group {
-            name: name.to_owned(),
             bus_bytes: self.bus_bytes(ring),
             iterations: ring.iterations,
             compute_ns: ring.compute_ns,
-            measured: true,
+            ..Group::flows(name)
         });
         // What each rank has to receive before it is through with the iteration before.
         let mut before: Vec<Vec<MessageId>> = vec![Vec::new(); ring.ranks as usize];

@@ -13,4 +13,4 @@ mod plan;
 pub use collective::{Collective, Ring};
 pub use exchange::{Exchange, Failure, Sent, Tally};
 pub use pattern::{Pairs, Poisson, PoissonEnd, SizeDistribution, Stream};
-pub use plan::{Connections, Edge, Group, GroupId, Message, MessageId, Pair, Plan, PlanError};
+pub use plan::{Connections, Edge, Group, GroupId, Load, Message, MessageId, Pair, Plan, PlanError};

@@ -1,5 +1,7 @@
 //! Messages and their dependencies as data: what a workload is before anything moves.
 
+use serde::{Deserialize, Serialize};
+
 /// A message of a plan, by position.
 pub type MessageId = u32;
 
@@ -55,12 +57,23 @@ pub struct Group {
     pub compute_ns: u64,
     /// Whether its messages count in the figures of the whole run; those of a warm-up do not.
     pub measured: bool,
+    /// The load of a random process, in the units that the scenario states.
+    pub load: Option<Load>,
+}
+
+/// What a random process was to offer, and what its draws came to: sizes with a long tail need many messages to get near.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Load {
+    /// The load that the scenario states.
+    pub asked: f64,
+    /// The load of the messages that count, over the time in which they begin.
+    pub offered: f64,
 }
 
 impl Group {
     /// A group of messages without iterations.
     pub fn flows(name: &str) -> Self {
-        Self { name: name.to_owned(), bus_bytes: 0, iterations: 1, compute_ns: 0, measured: true }
+        Self { name: name.to_owned(), bus_bytes: 0, iterations: 1, compute_ns: 0, measured: true, load: None }
     }
 }
 

@@ -261,6 +261,10 @@ fn details(results: &Results) -> String {
         ]
     });
     text.push_str(&table(&head, rows));
+    for (group, load) in results.groups.iter().filter_map(|group| Some((group, group.load?))) {
+        let (name, offered, asked) = (escape(&group.name), load.offered, load.asked);
+        let _ = writeln!(text, "<p>Load of {name}: {offered:.3} offered, {asked} asked.</p>");
+    }
     for group in results.groups.iter().filter(|group| group.flows > 1) {
         if let Some(slow) = group.slowest.first() {
             let (src, dst, start, took) = (slow.src, slow.dst, slow.start_us, slow.fct_us);
@@ -310,6 +314,7 @@ pub(super) fn escape(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use mrc_sim::run::RunEnd;
+    use mrc_sim::workload::Load;
 
     use super::super::figures::figures;
     use super::super::tests::run;
@@ -322,10 +327,12 @@ mod tests {
         (run.results.finished, run.results.ended) = (false, RunEnd::Interrupted);
         let step = |us, bus_gbit_per_s| IterationReport { us, bus_gbit_per_s };
         run.results.groups[0].bus_gbit_per_s = Some(24.0);
+        run.results.groups[0].load = Some(Load { asked: 0.6, offered: 0.514 });
         run.results.groups[0].iterations = vec![step(100.0, 40.0), step(300.0, 20.0)];
         let runs = [run];
         let page = html("t", &runs, None, &figures(&runs, None).unwrap());
         assert!(page.contains(">interrupted<"), "{page}");
+        assert!(page.contains(": 0.514 offered, 0.6 asked.</p>"), "{page}");
         let row = ["", "2", "200.0", "100.0", "300.0", "24.0", "40.0"].map(|cell| format!("<td>{cell}</td>")).concat();
         assert!(page.contains(&row), "{page}");
     }
