@@ -324,7 +324,7 @@ impl TxSide<'_, '_> {
         }
         self.qpcc.settle(&mut self.qp.share);
         if self.cfg.complete_on_sack && self.qp.req.unack.diff(self.qp.req.tack) > 0 {
-            (self.qp.req.tack, self.qp.req.tack_wait) = (self.qp.req.unack, Instant::FAR);
+            self.qp.req.tack_reaches(self.qp.req.unack);
         }
         let tack = self.qp.req.tack;
         let oldest = self.qp.sq.oldest(self.ring).filter(|(_, all_sent)| *all_sent).map(|(wqe, _)| wqe.last_psn());
@@ -401,9 +401,7 @@ impl TxSide<'_, '_> {
         }
         self.stats.rx_ack.inc();
         if news {
-            self.qp.req.tack = psn;
-            self.qp.req.tack_wait = Instant::FAR;
-            self.qp.req.resend_tail = false;
+            self.qp.req.tack_reaches(psn);
             self.qp.req.retry_cnt = 0;
         }
         self.acknowledge(psn);

@@ -284,6 +284,14 @@ impl Requester {
         self.last_answer = now;
     }
 
+    /// Everything up to `psn` is acknowledged by a Transport ACK, or by what stands for one: the wait for that is over.
+    #[inline(always)]
+    fn tack_reaches(&mut self, psn: Psn) {
+        self.tack = psn;
+        self.tack_wait = Instant::FAR;
+        self.resend_tail = false;
+    }
+
     /// The round trip as it is now, never below the unloaded one.
     fn rtt_now_ns(&self) -> u64 {
         self.base_rtt_ns().max(self.srtt_ns)

@@ -588,7 +588,7 @@ impl Requester {
     /// Everything of the oldest request without Transport ACK arrived: from then on that is waited for.
     fn watch_tail(&mut self, setup: &Setup, now: u64) {
         if setup.complete_on_sack && self.unack > self.tack {
-            (self.tack, self.tack_wait) = (self.unack, None);
+            (self.tack, self.tack_wait, self.resend_tail) = (self.unack, None, false);
         }
         let open = self.requests.iter().find(|request| request.last().is_none_or(|last| last > self.tack));
         let arrived = |last| (self.unack + 1..=last).all(|seq| self.packets[seq as usize].fate == Fate::Sacked);
