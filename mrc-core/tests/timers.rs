@@ -4,7 +4,9 @@ mod common;
 
 use common::{Net, Setup, Weather, net};
 use mrc_core::path::{HopperConfig, Selector};
-use mrc_core::{Instant, MAX_HEADER_LEN, PortMask, QpState, RetryConfig, RtsAttr, Stats, Status};
+use mrc_core::{
+    EndpointConfig, IcrcCheck, Instant, MAX_HEADER_LEN, PortMask, QpState, RetryConfig, RtsAttr, RxMeta, Stats, Status,
+};
 use mrc_wire::{Body, PortNum, Psn, WireConfig, parse_frame};
 
 /// Nothing arrives, so only time acts. T0 = 1.024 us * 2^8; base RTT and target delay are 10 us.
@@ -207,6 +209,58 @@ fn a_tail_is_repeated_while_a_probe_waits_for_its_port() {
         let other = PortMask::NONE.with(PortNum::from_plane(1));
         assert!(engine.poll_transmit(now, other, &mut headers).is_some());
         assert_eq!(engine.stats().tx_probe, probes + 1);
+    });
+}
+
+/// The tail of a write is about to be repeated when a SACK that stands for its Transport ACK comes: the next write, which is
+/// young, is not repeated in its place.
+//= TACK-004 test
+#[test]
+fn a_tail_that_a_sack_completes_is_not_repeated_as_that_of_the_next_write() {
+    let retry = RetryConfig { timeout: 8, linear: 7, exponential: 5 };
+    let tweak: fn(&mut EndpointConfig) = |cfg| cfg.complete_on_sack = true;
+    net(1, &Setup { retry, tweak, ..Setup::default() }, Weather::default(), |net| {
+        let sent = |net: &mut Net<'_>| -> Vec<(PortNum, Vec<u8>)> {
+            std::mem::take(&mut net.wire).into_values().map(|(_, port, frame)| (port, frame)).collect()
+        };
+        net.post(0, 0, 0, 100).unwrap();
+        net.post(0, 1, 200, 100).unwrap();
+        net.transmit(0);
+        let writes = sent(net);
+        let mut answers = Vec::new();
+        for (port, frame) in [&writes[1], &writes[0]] {
+            net.deliver(1, *port, frame).unwrap();
+            net.transmit(1);
+            answers.push(sent(net));
+        }
+        let body = |frame: &[u8], is: fn(&Body) -> bool| {
+            is(&parse_frame(frame, frame.len(), &WireConfig::default(), |_| true).unwrap().body)
+        };
+        let sack = |answers: &[(PortNum, Vec<u8>)]| {
+            answers.iter().find(|(_, frame)| body(frame, |body| matches!(body, Body::Sack(_)))).cloned().unwrap()
+        };
+        // The second write is known by the bitmap alone, once a Transport ACK covers the first one alone.
+        let (port, early) = sack(&answers[0]);
+        net.deliver(0, port, &early).unwrap();
+        let is_ack = |(_, frame): &&(PortNum, Vec<u8>)| body(frame, |body| matches!(body, Body::Ack(_)));
+        let (port, mut ack) = answers[1].iter().find(is_ack).cloned().unwrap();
+        let psn = ack.len() - 4 - 4 - 12 + 9..ack.len() - 4 - 4 - 12 + 12;
+        let first = parse_frame(&writes[0].1, writes[0].1.len(), &WireConfig::default(), |_| true).unwrap().bth.psn;
+        ack[psn].copy_from_slice(&first.value().to_be_bytes()[1..]);
+        let meta = RxMeta { port, wire_len: ack.len(), icrc: IcrcCheck::Valid };
+        let _ = net.sides[0].engine.handle_packet(net.now, meta, &ack).unwrap();
+        let waits_from = net.now;
+        net.now = waits_from.after(T0 / 2);
+        net.post(0, 2, 400, 100).unwrap();
+        net.transmit(0);
+        drop(sent(net));
+        net.now = waits_from.after(T0);
+        net.sides[0].engine.handle_timeout(net.now);
+        let (port, whole) = sack(&answers[1]);
+        net.deliver(0, port, &whole).unwrap();
+        net.drain(0);
+        assert_eq!(net.sides[0].engine.stats().tail_resent, 0);
+        assert_eq!(net.sides[0].completions.iter().map(|done| done.wr_id).collect::<Vec<_>>(), [0, 1]);
     });
 }
 
