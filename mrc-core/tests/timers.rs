@@ -7,7 +7,7 @@ use mrc_core::path::{HopperConfig, Selector};
 use mrc_core::{
     EndpointConfig, IcrcCheck, Instant, MAX_HEADER_LEN, PortMask, QpState, RetryConfig, RtsAttr, RxMeta, Stats, Status,
 };
-use mrc_wire::{Body, PortNum, Psn, WireConfig, parse_frame};
+use mrc_wire::{AethRepr, Body, PortNum, Psn, WireConfig, icrc, parse_frame};
 
 /// Nothing arrives, so only time acts. T0 = 1.024 us * 2^8; base RTT and target delay are 10 us.
 fn alone<R>(f: impl FnOnce(&mut Net<'_>) -> R) -> R {
@@ -244,9 +244,10 @@ fn a_tail_that_a_sack_completes_is_not_repeated_as_that_of_the_next_write() {
         net.deliver(0, port, &early).unwrap();
         let is_ack = |(_, frame): &&(PortNum, Vec<u8>)| body(frame, |body| matches!(body, Body::Ack(_)));
         let (port, mut ack) = answers[1].iter().find(is_ack).cloned().unwrap();
-        let psn = ack.len() - 4 - 4 - 12 + 9..ack.len() - 4 - 4 - 12 + 12;
+        // The last three bytes of BTH.
+        let end = ack.len() - icrc::LEN - AethRepr::LEN;
         let first = parse_frame(&writes[0].1, writes[0].1.len(), &WireConfig::default(), |_| true).unwrap().bth.psn;
-        ack[psn].copy_from_slice(&first.value().to_be_bytes()[1..]);
+        ack[end - 3..end].copy_from_slice(&first.value().to_be_bytes()[1..]);
         let meta = RxMeta { port, wire_len: ack.len(), icrc: IcrcCheck::Valid };
         let _ = net.sides[0].engine.handle_packet(net.now, meta, &ack).unwrap();
         let waits_from = net.now;

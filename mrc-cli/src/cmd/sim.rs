@@ -46,7 +46,8 @@ results, to the last packet.
 
 Exit codes: 0 every message completed, or the run reached the limit_us that `until = \"limit\"` makes its end; 1 messages
 failed, or results could not be written; 2 usage, or a scenario that cannot be; 4 unfinished: limit_us or stall_us ended
-the run while messages waited (`ended` in the JSON says which); 130 interrupted. The results until then are written in all cases but 2.")]
+the run while messages waited (`ended` in the JSON says which); 130 interrupted. The results until then are written in
+all cases but 2.")]
 pub struct Args {
     #[command(subcommand)]
     command: Command,

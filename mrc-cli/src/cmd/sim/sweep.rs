@@ -12,7 +12,7 @@ use super::pool::{self, Configuration, Estimate};
 use super::ready::Source;
 use super::verdict;
 use crate::interrupt;
-use crate::out::{count, out, outln};
+use crate::out::{count, outln};
 use crate::usage::usage;
 use anyhow::{Context, bail, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -506,12 +506,10 @@ fn slurm(args: &Args, points: usize) -> anyhow::Result<String> {
 
 /// Writes what a cluster runs to a file, or to standard output (`-`).
 fn emit(path: &Path, text: &str, points: usize) -> anyhow::Result<ExitCode> {
-    if path == Path::new("-") {
-        out!("{text}");
-        return Ok(ExitCode::SUCCESS);
+    super::keep(path, text)?;
+    if !super::is_stdout(path) {
+        eprintln!("{} in {}", count(points, "point"), path.display());
     }
-    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
-    eprintln!("{} in {}", count(points, "point"), path.display());
     Ok(ExitCode::SUCCESS)
 }
 
