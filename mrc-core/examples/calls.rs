@@ -8,7 +8,7 @@ use mrc_core::path::{EvEntry, EvState, compact_profile};
 use mrc_core::{
     Access, CqHandle, Endpoint, EndpointConfig, EvProfileHandle, EvReport, Export, IcrcCheck, Import, Instant, Limits,
     MAX_HEADER_LEN, MAX_PORTS, MemRange, OwnedStorage, Pd, PeerConfig, PlaceToken, PlacementMode, PlanePath,
-    PortConfig, PortMask, QpHandle, QpInit, Received, Route, RtrAttr, RtsAttr, RxMeta, SendWr,
+    PortConfig, PortMask, QpHandle, QpInit, Received, Route, RtrAttr, RtsAttr, RxMeta, SendWr, Status,
 };
 use mrc_wire::{Ev, Ip, PortNum, Psn, Rkey};
 
@@ -17,23 +17,26 @@ const MTU: u32 = 1_024;
 /// Packets of a window.
 const WINDOW: u32 = 1_024;
 const SEND_QUEUE: usize = 64;
+/// Receives that complete and are not polled: all that a completion queue holds.
+const RECEIVES: usize = 256;
 
 /// What it costs and why it is the worst.
-const CASES: [(&str, &str); 17] = [
+const CASES: [(&str, &str); 18] = [
     ("next_timeout", "nothing to do"),
     ("poll_transmit idle", "nothing to send"),
     ("poll_transmit", "one frame, all queue pairs have data"),
     ("post_send", "the first request of a queue pair"),
-    ("handle_packet write", "in order"),
+    ("handle_packet write", "in order, the first of its queue pair"),
     ("handle_packet hole", "the write that closes a hole before 1 023 others"),
     ("handle_packet SACK", "512 packets are missing before those it names"),
     ("handle_packet ACK", "64 requests complete"),
     ("placed", "the oldest of 1 024 placements ends last"),
+    ("place_failed", "256 receives flush that had completed"),
     ("handle_timeout", "the timers of all queue pairs are due"),
     ("set_port", "a port goes down"),
     ("set_ev_state", "an EV is denied"),
     ("query_evs", "192 entries"),
-    ("create_qp", "the last free slot"),
+    ("create_qp", "the first one behind a live update, in the last slot"),
     ("export", "the whole image, in all calls together"),
     ("import new", "the storage of all queue pairs is cleared"),
     ("feed", "the whole image, in all calls together"),
@@ -62,8 +65,13 @@ fn address(side: u8) -> Ip {
     Ip::V6(octets)
 }
 
-fn limits(qps: usize) -> Limits {
-    Limits { qps, send_queue: SEND_QUEUE, recv_queue: 0, wimm: 0, peers: 1, qpccs: 4, ..Limits::default() }
+fn limits(case: &str, qps: usize) -> Limits {
+    let limits =
+        Limits { qps, send_queue: SEND_QUEUE, recv_queue: 0, wimm: 0, peers: 1, qpccs: 4, ..Limits::default() };
+    match case {
+        "place_failed" => Limits { recv_queue: RECEIVES, wimm: SEND_QUEUE, cq_depth: RECEIVES, ..limits },
+        _ => limits,
+    }
 }
 
 impl<'s> Side<'s> {
@@ -85,7 +93,7 @@ impl<'s> Side<'s> {
         Self { engine, qps, cq, key, profile: None }
     }
 
-    fn connect(&mut self, side: u8, far: &[QpHandle]) {
+    fn connect(&mut self, side: u8, far: &[QpHandle], wimm: u16) {
         let mut planes = [None; MAX_PORTS];
         for plane in planes.iter_mut().take(2) {
             *plane = Some(PlanePath { next_hop: [4; 6], outer_src: None });
@@ -100,18 +108,23 @@ impl<'s> Side<'s> {
         for (&qp, far) in self.qps.iter().zip(far) {
             let rtr = RtrAttr {
                 path_mtu: MTU as u16,
-                max_wimm_dest: 0,
+                max_wimm_dest: wimm,
                 ..RtrAttr::software(peer, far.qpn(), Psn::new(0), profile)
             };
             self.engine.modify_to_init(qp).expect("from RESET");
             self.engine.modify_to_rtr(Instant::ZERO, qp, &rtr).expect("from INIT");
-            self.engine.modify_to_rts(Instant::ZERO, qp, &RtsAttr::software(Psn::new(0))).expect("from RTR");
+            let rts = RtsAttr { max_wimm: wimm, ..RtsAttr::software(Psn::new(0)) };
+            self.engine.modify_to_rts(Instant::ZERO, qp, &rts).expect("from RTR");
         }
     }
 
     fn post(&mut self, qp: usize, len: u32, rkey: u32) {
+        self.post_with(qp, len, rkey, None);
+    }
+
+    fn post_with(&mut self, qp: usize, len: u32, rkey: u32, imm: Option<u32>) {
         let (lkey, rkey) = (self.key, Rkey(rkey));
-        let wr = SendWr { lkey, local_va: VA, len, remote_va: VA, rkey, signaled: true, ..SendWr::default() };
+        let wr = SendWr { lkey, local_va: VA, len, remote_va: VA, rkey, imm, signaled: true, ..SendWr::default() };
         self.engine.post_send(Instant::ZERO, self.qps[qp], &wr).expect("room");
     }
 
@@ -140,11 +153,12 @@ impl<'s> Side<'s> {
 
 fn run(case: &str, qps: usize, budget: u32) {
     let placement = if case == "placed" { PlacementMode::Reported } else { PlacementMode::BeforePoll };
-    let mut storage = [limits(qps), limits(qps)].map(|limits| OwnedStorage::new(limits).expect("sound"));
+    let limits = limits(case, qps);
+    let mut storage = [limits; 2].map(|limits| OwnedStorage::new(limits).expect("sound"));
     let [a, b] = &mut storage;
     let (mut a, mut b) = (Side::new(0, a, qps, budget, placement), Side::new(1, b, qps, budget, placement));
-    a.connect(0, &b.qps);
-    b.connect(1, &a.qps);
+    a.connect(0, &b.qps, limits.wimm as u16);
+    b.connect(1, &a.qps, limits.wimm as u16);
     let (last, rkey) = (qps - 1, b.key);
     let now = Instant::from_nanos(1_000_000);
     match case {
@@ -179,6 +193,20 @@ fn run(case: &str, qps: usize, budget: u32) {
             } else {
                 assert!(measured(|| b.take(now, &frames[0])).is_some());
             }
+        }
+        "place_failed" => {
+            (0..RECEIVES).for_each(|nth| b.engine.post_recv(b.qps[last], nth as u64).expect("room"));
+            let mut tokens = Vec::new();
+            while tokens.len() < RECEIVES {
+                (0..SEND_QUEUE).for_each(|_| a.post_with(last, 64, rkey, Some(7)));
+                tokens.extend(a.frames(now, SEND_QUEUE).iter().filter_map(|frame| b.take(now, frame)));
+                b.frames(now, SEND_QUEUE).iter().for_each(|answer| assert!(a.take(now, answer).is_none()));
+                while a.engine.poll_completion(a.cq).is_some() {}
+            }
+            measured(|| b.engine.place_failed(now, tokens[0])).expect("before the poll");
+            let flushed =
+                std::iter::from_fn(|| b.engine.poll_completion(b.cq)).filter(|done| done.status == Status::Flushed);
+            assert_eq!(flushed.count(), RECEIVES);
         }
         "handle_packet SACK" => {
             a.post(last, WINDOW * MTU, rkey);
@@ -228,20 +256,22 @@ fn run(case: &str, qps: usize, budget: u32) {
         "create_qp" => {
             a.engine.destroy_qp(a.qps[last]).expect("it lives");
             let init = QpInit { pd: Pd(0), send_cq: a.cq, recv_cq: a.cq };
-            measured(|| a.engine.create_qp(&init)).expect("one is free");
+            let mut storage = OwnedStorage::new(limits).expect("sound");
+            let mut engine = update(case, &mut a.engine, &mut storage);
+            measured(|| engine.create_qp(&init)).expect("one is free");
         }
         "export" | "import new" | "feed" => {
             (0..qps).for_each(|qp| a.post(qp, 4 * MTU, rkey));
             a.frames(now, 4 * qps);
-            update(case, &mut a.engine, qps);
+            let mut storage = OwnedStorage::new(limits).expect("sound");
+            update(case, &mut a.engine, &mut storage);
         }
         other => panic!("no case {other}"),
     }
 }
 
-/// Replaces an endpoint; counts the part of it that `case` names.
-fn update(case: &str, engine: &mut Endpoint<'_>, qps: usize) {
-    let mut storage = OwnedStorage::new(limits(qps)).expect("sound");
+/// The endpoint that goes on in `storage` where `engine` stopped; counts the part of the update that `case` names.
+fn update<'s>(case: &str, engine: &mut Endpoint<'_>, storage: &'s mut OwnedStorage) -> Endpoint<'s> {
     let cfg = engine.config().clone();
     let import = if case == "import new" {
         measured(|| Import::new(cfg, storage.lend()))
@@ -260,7 +290,7 @@ fn update(case: &str, engine: &mut Endpoint<'_>, qps: usize) {
         let taken = if case == "feed" { measured(|| import.feed(&image)) } else { import.feed(&image) };
         drop(image.drain(..taken.expect("sound")));
     }
-    import.finish().expect("whole");
+    import.finish().expect("whole")
 }
 
 fn main() {
