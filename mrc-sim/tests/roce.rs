@@ -203,3 +203,24 @@ fn dcqcn_works_at_the_rate_of_each_host() {
     let drops = slow.drops as f64 / alone.drops.max(1) as f64;
     assert!((0.5..2.0).contains(&drops), "{} {}", slow.drops, alone.drops);
 }
+
+/// A queue pair of a host whose only port has no carrier from the start counts its tries: the message fails as one fails whose
+/// port goes down later. A port that comes back in time is used at once, and the retransmission timer begins with the first packet.
+#[test]
+fn a_message_fails_when_its_host_never_had_a_port() {
+    let text = |for_us: f64| {
+        let fault = format!("[[fault]]\ntarget = [\"p0-hA\"]\nat_us = 0\nfor_us = {for_us}\n");
+        scenario(&format!(
+            "{fault}[[workload]]\nkind = \"point-to-point\"\nfrom = 0\nto = 15\nbytes = 8000000\nstart_us = 10\n"
+        ))
+    };
+    let timer = ["transport.roce.retries=3", "transport.roce.rto_us=400", "transport.roce.rto_low_us=400"];
+    let results = play(&text(1e6), &timer);
+    assert_eq!((results.failed, results.failures.len()), (1, 1), "{:?}", results.diagnosis);
+    assert!(results.failures[0].why.contains("3 retries without answer"), "{:?}", results.failures);
+    // From 10 us on, four times 400 us.
+    assert!((results.end_us - 1_610.0).abs() < 5.0, "{}", results.end_us);
+    let back = play(&text(300.0), &timer);
+    assert!(back.finished && back.failed == 0, "{:?}", back.diagnosis);
+    assert_eq!(back.retransmitted_packets, 0, "640 us of sending from 300 us on, and no timer ran out");
+}

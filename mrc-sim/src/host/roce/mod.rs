@@ -262,9 +262,14 @@ impl RoceTransport {
             self.wake(slot.paced_until, qp);
             return;
         }
-        if let Some(port) = self.port_of(qp) {
-            self.ready[usize::from(port)].push_back(qp);
-            self.qps[qp as usize].listed = true;
+        match self.port_of(qp) {
+            Some(port) => {
+                self.ready[usize::from(port)].push_back(qp);
+                self.qps[qp as usize].listed = true;
+            }
+            // What leaves through no port is not answered either: its tries count.
+            None if slot.rto_at == Instant::FAR => self.arm(now, qp),
+            None => {}
         }
     }
 
@@ -282,10 +287,12 @@ impl RoceTransport {
         }
     }
 
+    /// Begins the retransmission timer anew, or ends it where nothing is in flight and a port leads on.
     fn arm(&mut self, now: Instant, qp: u32) {
+        let without_port = self.port_of(qp).is_none();
         let slot = &mut self.qps[qp as usize];
         let in_flight = slot.sender.in_flight();
-        if in_flight == 0 {
+        if in_flight == 0 && !(without_port && slot.sender.is_ready()) {
             slot.rto_at = Instant::FAR;
             return;
         }
@@ -467,6 +474,7 @@ impl RoceTransport {
                     continue;
                 }
             }
+            let none_in_flight = slot.sender.in_flight() == 0;
             let Some(data) = slot.sender.take() else { continue };
             let Outgoing { psn, message, offset, len, write, last, again, timer } = data;
             let reth = write.map(|len| Reth { va: offset, len });
@@ -498,7 +506,7 @@ impl RoceTransport {
                 let ns = u128::from(out.wire_len) * 8_000_000_000 / u128::from(slot.dcqcn.rate());
                 slot.paced_until = slot.paced_until.max(now).after(ns as u64);
             }
-            if slot.rto_at == Instant::FAR {
+            if none_in_flight || slot.rto_at == Instant::FAR {
                 self.arm(now, qp);
             }
             self.list(now, qp);
