@@ -141,6 +141,11 @@ fn a_report_leaves_out_files_that_hold_no_results() {
     assert!(report.status.success(), "{said}");
     assert!(said.contains("package.json holds no results of `mrc sim run --json`: left out"), "{said}");
     assert!(String::from_utf8_lossy(&report.stdout).contains("with 1 run and"), "{report:?}");
+    // The page alone, as other results with `-`: the same, and no file called `-`.
+    let page = std::fs::read_to_string(folder.join("report.html")).expect("a page");
+    let out = mrc(&["sim", "report", &at(&folder), "--out", "-"]);
+    assert_eq!(String::from_utf8_lossy(&out.stdout).trim_end(), page.trim_end());
+    assert!(!Path::new("-").exists() && !Path::new("figures").exists(), "nothing else is written");
 }
 
 /// Opens a page; returns what the browser made of it and what it said.

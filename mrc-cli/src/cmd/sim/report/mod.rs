@@ -13,6 +13,7 @@ use anyhow::{Context, anyhow};
 use mrc_sim::run::{Results, Timeline};
 
 use super::sweep::{MANIFEST, Manifest};
+use super::{is_stdout, keep};
 use crate::out::{count, outln, writable};
 use crate::usage::usage;
 
@@ -25,7 +26,7 @@ Of a sweep that compares the cases of an axis (`compare`) it writes a verdict fo
 pub struct Args {
     /// Folder with results
     folder: PathBuf,
-    /// Page to write; FOLDER/report.html by default
+    /// Page to write; FOLDER/report.html by default, - for standard output without figures/
     #[arg(long, short)]
     out: Option<PathBuf>,
     /// Title of the page
@@ -47,7 +48,10 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         return Err(usage(anyhow!("no results in {folder}: run a scenario with --json, or a sweep")));
     }
     let page = args.out.clone().unwrap_or_else(|| args.folder.join("report.html"));
-    writable(&page)?;
+    let to_stdout = is_stdout(&page);
+    if !to_stdout {
+        writable(&page)?;
+    }
     let title = args.title.clone().unwrap_or_else(|| match &sweep {
         Some(sweep) => format!("Sweep of {}", sweep.scenario),
         None if one_scenario(&runs) => runs[0].results.scenario.clone(),
@@ -56,14 +60,17 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     // A comparison is tables: a picture of each of its runs would bury them.
     let compares = sweep.as_ref().is_some_and(|sweep| sweep.compare.is_some());
     let figures = if compares { Vec::new() } else { figures::figures(&runs, sweep.as_ref())? };
+    let html = page::html(&title, &runs, sweep.as_ref(), &figures);
+    if to_stdout {
+        keep(&page, html)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let folder = page.parent().unwrap_or(Path::new(".")).join("figures");
     std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
     for figure in &figures {
-        let path = folder.join(format!("{}.svg", figure.id));
-        std::fs::write(&path, &figure.svg).with_context(|| format!("cannot write {}", path.display()))?;
+        keep(&folder.join(format!("{}.svg", figure.id)), &figure.svg)?;
     }
-    let html = page::html(&title, &runs, sweep.as_ref(), &figures);
-    std::fs::write(&page, html).with_context(|| format!("cannot write {}", page.display()))?;
+    keep(&page, html)?;
     outln!("{} with {} and {}", page.display(), count(runs.len(), "run"), count(figures.len(), "figure"));
     Ok(ExitCode::SUCCESS)
 }
