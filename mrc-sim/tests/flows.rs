@@ -217,6 +217,11 @@ fn a_load_is_a_share_of_what_it_says() {
             offered(&format!("load = 0.3\nload_of = \"uplink\"\nflows = 20000\nother_leaf = {other_leaf}\n"));
         assert!((0.96..1.04).contains(&(across / (0.3 * 800.0))), "{other_leaf}: {across}");
     }
+    // What is reported is what these draws send up, and not what any draws would on average.
+    let drawn = poisson("load = 0.3\nload_of = \"uplink\"\nduration_us = 20\n");
+    let across = drawn.messages.iter().filter(|m| m.src / 8 != m.dst / 8).count() as f64 * 8_000.0 / 20e-6 / 800e9;
+    let load = drawn.groups[0].load.expect("a random process");
+    assert!((load.offered / across - 1.0).abs() < 1e-9 && load.asked == 0.3, "{load:?} {across}");
     let plan = poisson("load = 0.1\nduration_us = 500\nstart_us = 100\nother_leaf = true\n");
     assert!(plan.messages.iter().all(|m| (100_000..600_000).contains(&m.delay_ns) && m.src / 8 != m.dst / 8));
     // 320 Gb/s for 500 us are 20 000 messages of 8000 bits.

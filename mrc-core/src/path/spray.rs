@@ -161,6 +161,7 @@ impl<'a> Spray<'a> {
         let rotation = &mut *self.rotation;
         //= EV-019
         let slot = self.slots.get_mut(index.0 as usize).filter(|_| (index.0 as usize) < rotation.universe())?;
+        let tested = slot.is_probing();
         if matches!(what, Feedback::ProbeAnswer(_) | Feedback::ProbeLost) {
             rotation.settle_probe(slot);
         }
@@ -180,6 +181,12 @@ impl<'a> Spray<'a> {
             Reaction::Become(EvState::AssumedBad) if rotation.must_stay(slot, cfg.ev_min_active) => EvState::Skip,
             Reaction::Become(EvState::AssumedBad) if is_loss(what) && losses < cfg.loss_streak => EvState::Skip,
             Reaction::Become(to) => to,
+            //= RES-001
+            // It left before the EV was retired, and delays none of those that follow.
+            Reaction::BackOff if !tested => {
+                slot.probe_ok = 0;
+                return None;
+            }
             counted => {
                 rotation.count_probe(now, slot, counted, cfg);
                 return None;

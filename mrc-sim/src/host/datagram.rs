@@ -10,7 +10,8 @@ use crate::fabric::{Packet, address};
 /// The UDP port that throws away what it gets (discard, RFC 863): nobody takes these packets for another protocol.
 const UDP_PORT: u16 = 9;
 const BODY_AT: usize = 14 + 40 + 8;
-/// Sender, receiver, message, bytes: 4 each; the offset: 8; whether it is an acknowledgement: 1; nothing: 3.
+/// Sender, receiver, message, bytes: 4 each; the offset: 8; whether it is an acknowledgement, and of what was marked: 1 each;
+/// nothing: 2.
 const BODY_LEN: usize = 28;
 
 /// A piece of a message, or its acknowledgement.
@@ -30,6 +31,9 @@ pub struct Datagram {
     pub ack: bool,
     /// The UDP source port, by which switches hash.
     pub entropy: u16,
+    /// Of data that arrived: a switch marked it, there is congestion. An acknowledgement repeats it. Data leaves without a mark,
+    /// whatever this says.
+    pub marked: bool,
 }
 
 impl Datagram {
@@ -55,7 +59,7 @@ impl Datagram {
         let body = &mut buffer[BODY_AT..BODY_AT + BODY_LEN];
         body[..16].copy_from_slice(words.as_flattened());
         body[16..24].copy_from_slice(&self.offset.to_be_bytes());
-        body[24..].copy_from_slice(&[u8::from(self.ack), 0, 0, 0]);
+        body[24..].copy_from_slice(&[u8::from(self.ack), u8::from(self.ack && self.marked), 0, 0]);
         out.set_header_len(BODY_AT + BODY_LEN);
         out.wire_len = Self::HEADERS + payload;
         out.payload = payload_tag(self.from, self.message, self.offset, payload);
@@ -72,14 +76,16 @@ impl Datagram {
         }
         let body: &[u8; BODY_LEN] = bytes.get(BODY_AT..)?.first_chunk()?;
         let word = |at: usize| u32::from_be_bytes([body[at], body[at + 1], body[at + 2], body[at + 3]]);
+        let (ack, congested) = (body[24] != 0, bytes[15] >> 4 & 3 == 3);
         Some(Self {
             from: word(0),
             to: word(4),
             message: word(8),
             bytes: word(12),
             offset: u64::from(word(16)) << 32 | u64::from(word(20)),
-            ack: body[24] != 0,
+            ack,
             entropy: u16::from_be_bytes([bytes[54], bytes[55]]),
+            marked: if ack { body[25] != 0 } else { congested },
         })
     }
 
@@ -91,9 +97,9 @@ impl Datagram {
 
 /// One line about such a packet, as `mrc decode` writes them for MRC; `None` for anything else.
 pub fn datagram_line(head: &[u8]) -> Option<String> {
-    let Datagram { from, to, message, offset, bytes, ack, entropy } = Datagram::parse(head)?;
+    let Datagram { from, to, message, offset, bytes, ack, entropy, marked } = Datagram::parse(head)?;
     let what = if ack { "ACK" } else { "DATA" };
-    let marked = if head.get(15)? >> 4 & 3 == 3 { " ce" } else { "" };
+    let marked = if marked { " ce" } else { "" };
     Some(format!("h{from} > h{to}: {what} message={message} offset={offset} len={bytes} sport={entropy}{marked}"))
 }
 
@@ -118,6 +124,7 @@ mod tests {
             bytes: 4_096,
             ack: false,
             entropy: 50_000,
+            marked: false,
         };
         let mut packet = Packet::new();
         data.write(PortNum::from_plane(1), &mut packet);
@@ -130,6 +137,16 @@ mod tests {
         data.answer().write(PortNum::from_plane(0), &mut packet);
         assert_eq!(Datagram::read(&packet), Some(Datagram { from: 70_000, to: 3, ack: true, ..data }));
         assert_eq!((packet.wire_len, packet.payload.len), (90, 0));
+        assert!(packet.header()[15] >> 4 & 3 == 0, "acknowledgements are not marked");
+        // A switch marks the data: it arrives marked, and its acknowledgement says so.
+        Datagram { marked: true, ..data }.write(PortNum::from_plane(0), &mut packet);
+        assert_eq!(Datagram::read(&packet), Some(data), "it leaves without a mark");
+        packet.header_mut()[15] |= 3 << 4;
+        let arrived = Datagram::read(&packet).unwrap();
+        assert_eq!(arrived, Datagram { marked: true, ..data });
+        arrived.answer().write(PortNum::from_plane(0), &mut packet);
+        assert!(Datagram::read(&packet).is_some_and(|ack| ack.ack && ack.marked));
+        assert!(datagram_line(packet.header()).unwrap().ends_with("sport=50000 ce"));
         packet.flags |= CORRUPT;
         assert_eq!(Datagram::read(&packet), None, "a checksum does not match");
         packet.flags = 0;

@@ -146,12 +146,12 @@ impl LineRate {
         let bytes = self.mtu.min(message.bytes - sending.next);
         let entropy = if self.spray { self.entropy() } else { sending.entropy };
         let offset = u64::from(sending.next);
-        let datagram =
-            Datagram { from: self.host, to: message.dst, message: sending.message, offset, bytes, ack: false, entropy };
         sending.next += bytes;
+        let (from, to, nth) = (self.host, message.dst, sending.message);
         if sending.next < message.bytes {
             self.sending.push_back(sending);
         }
+        let datagram = Datagram { from, to, message: nth, offset, bytes, ack: false, entropy, marked: false };
         Some((Piece { datagram, tries: 0, due: Instant::FAR }, port))
     }
 

@@ -327,13 +327,14 @@ pub struct WorkloadKeys {
     pub concurrency: Option<u32>,
     /// Ranks of a group of a hierarchical all-reduce, a divisor of their number; by default those below the first rank's leaf.
     pub group: Option<u32>,
-    /// Whether destinations of a permutation are below another leaf; true by default.
+    /// Whether all destinations are below another leaf; true by default for a permutation, false for Poisson flows.
     pub other_leaf: Option<bool>,
     /// Senders of an incast; all others by default.
     pub fan_in: Option<u32>,
     /// Time between the starts of two flows; 0 by default.
     pub stagger_us: Option<f64>,
-    /// Repetitions of a collective, or training steps; 1 by default.
+    /// Repetitions of a collective, or training steps; 1 by default. A rank begins the next one when it has received all its
+    /// parts; the root of a broadcast, which receives none, when those that it sent are acknowledged.
     pub iterations: Option<u32>,
     /// Computation of each rank before each repetition; 0 by default, 1000 in a training step.
     pub compute_us: Option<f64>,

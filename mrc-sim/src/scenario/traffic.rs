@@ -512,8 +512,8 @@ impl Part<'_> {
                 self.problem("other_leaf", "all hosts that take part are below one leaf: nobody finds another one")
             );
         }
-        let bps = self.bps(first, hosts, other_leaf)?;
-        let interval_ns = sizes.mean() * 8e9 / (bps * load);
+        let (bps, share) = self.carries(first, hosts, other_leaf)?;
+        let interval_ns = sizes.mean() * 8e9 / (bps / share * load);
         let start_ns = self.ns("start_us", keys.start_us)?;
         let until = match (keys.flows, keys.duration_us) {
             (Some(_), Some(_)) => return Err(self.problem("duration_us", "either flows or duration_us")),
@@ -542,7 +542,10 @@ impl Part<'_> {
             return Err(self.problem("duration_us", message));
         }
         let measured_ns = self.set_aside(plan, at, (start_ns, ns))?;
-        let measured = plan.messages[at..].iter().filter(|message| message.group == group);
+        let crosses = |message: &Message| self.leaf(message.src) != self.leaf(message.dst);
+        let of_uplinks = keys.load_of == Some(LoadOfKey::Uplink);
+        let counts = |message: &&Message| message.group == group && (!of_uplinks || crosses(message));
+        let measured = plan.messages[at..].iter().filter(counts);
         let bytes: u64 = measured.map(|message| u64::from(message.bytes)).sum();
         let offered = bytes as f64 * 8e9 / measured_ns.max(1) as f64 / bps;
         plan.groups[usize::from(group)].load = Some(Load { asked: load, offered });
@@ -557,8 +560,8 @@ impl Part<'_> {
         }
     }
 
-    /// What load 1 is, in bit/s: all flows of these hosts together.
-    fn bps(&self, first: u32, hosts: u32, other_leaf: bool) -> Result<f64, Problem> {
+    /// What the links that `load` refers to carry, in bit/s, and the share of the flows of these hosts that crosses them.
+    fn carries(&self, first: u32, hosts: u32, other_leaf: bool) -> Result<(f64, f64), Problem> {
         let of_hosts = || {
             let rate = |rank| {
                 let host = self.host_of(rank);
@@ -569,7 +572,7 @@ impl Part<'_> {
             (first..first + hosts).map(rate).sum()
         };
         match self.keys.load_of.unwrap_or_default() {
-            LoadOfKey::Host => Ok(of_hosts()),
+            LoadOfKey::Host => Ok((of_hosts(), 1.0)),
             LoadOfKey::Uplink => {
                 let mut leaves: Vec<u32> = (first..first + hosts).map(|rank| self.leaf(rank)).collect();
                 leaves.sort_unstable();
@@ -583,7 +586,7 @@ impl Part<'_> {
                     return Err(self.problem("load_of", "no flow leaves its leaf: use `host`"));
                 }
                 let share = all / f64::from(self.topology.hosts());
-                Ok(uplinks as f64 * share / crosses)
+                Ok((uplinks as f64 * share, crosses))
             }
         }
     }

@@ -155,6 +155,8 @@ impl Collective {
         });
         // What each rank has to receive before it is through with the iteration before.
         let mut before: Vec<Vec<MessageId>> = vec![Vec::new(); ring.ranks as usize];
+        // What the root of a broadcast, which receives nothing, has to have sent.
+        let mut of_root: Vec<MessageId> = Vec::new();
         for iteration in 0..ring.iterations {
             let mut late = || if ring.skew_ns == 0 { 0 } else { u64::from(rng.below(ring.skew_ns)) };
             let starts: Vec<u64> = (0..ring.ranks).map(|_| ring.compute_ns + late()).collect();
@@ -197,12 +199,19 @@ impl Collective {
                             id
                         })
                         .collect();
+                    of_root.drain(..).for_each(|first| plan.after_completion(first, ready[0]));
+                    let begin = plan.messages.len();
                     for channel in 0..ring.channels {
                         let tree = Tree { ranks: ring.ranks, mirrored: self == Self::Tree && channel % 2 == 1 };
                         let bytes = ring.piece(1);
                         tree.add(plan, self == Self::Tree, &ready, &mut last, |from, to| {
                             message(from, to, bytes, false)
                         });
+                    }
+                    if self == Self::Broadcast {
+                        let root = ring.host(0);
+                        let sent = (begin..plan.messages.len()).filter(|&id| plan.messages[id].src == root);
+                        of_root.extend(sent.map(|id| id as MessageId));
                     }
                 }
                 _ => {
@@ -273,7 +282,13 @@ impl Tree {
             let (parent, rank) = ((place - 1) / 2, self.rank(place));
             let id = plan.push(message(self.rank(parent), rank));
             match above[parent as usize] {
-                Some(first) => plan.after_delivery(first, id),
+                Some(first) => {
+                    plan.after_delivery(first, id);
+                    if !up {
+                        // Nobody takes part before its own computation. In a reduction it sent upwards behind that.
+                        plan.after_delivery(ready[self.rank(parent) as usize], id);
+                    }
+                }
                 None => {
                     plan.after_delivery(ready[self.rank(0) as usize], id);
                     below[0].iter().for_each(|&first| plan.after_delivery(first, id));
@@ -456,6 +471,20 @@ mod tests {
         for rank in 0..7 {
             let to = broadcast.messages.iter().filter(|m| m.dst == rank && !m.is_compute()).count();
             assert_eq!(to, if rank == 0 { 0 } else { 2 * 3 });
+        }
+        let waits = |then: u32| broadcast.edges.iter().filter(move |edge| edge.then == then);
+        // The second repetition of the root waits for what it sent in the first: to two ranks, in three channels.
+        let computes = (0..).zip(&broadcast.messages).filter(|(_, m)| m.is_compute());
+        let root: Vec<u32> = computes.filter(|(_, m)| m.src == 0).map(|(id, _)| id).collect();
+        assert_eq!(waits(root[0]).count(), 0);
+        let sent: Vec<&Message> =
+            waits(root[1]).filter(|edge| edge.acked).map(|edge| &broadcast.messages[edge.first as usize]).collect();
+        assert!(sent.len() == 2 * 3 && sent.iter().all(|first| (first.src, first.iteration) == (0, 0)), "{sent:?}");
+        // Who passes on has the data, and has computed.
+        for (id, message) in (0..).zip(&broadcast.messages).filter(|(_, m)| m.src > 0 && !m.is_compute()) {
+            let firsts: Vec<&Message> = waits(id).map(|edge| &broadcast.messages[edge.first as usize]).collect();
+            assert!(firsts.len() == 2 && firsts.iter().all(|first| first.dst == message.src), "{firsts:?}");
+            assert_eq!(firsts.iter().filter(|first| first.is_compute()).count(), 1);
         }
     }
 

@@ -83,8 +83,8 @@ impl Host for StopAndWait {
         }
         let &message = self.messages.front().filter(|_| now >= self.due)?;
         let (to, bytes) = (world.message(message).dst, world.unacked(message).min(1024));
-        Datagram { from: self.host, to, message, offset: self.offset, bytes, ack: false, entropy: 50_000 }
-            .write(port, out);
+        let (from, offset) = (self.host, self.offset);
+        Datagram { from, to, message, offset, bytes, ack: false, entropy: 50_000, marked: false }.write(port, out);
         world.on_sent(message, bytes, port);
         *(if self.again { &mut self.counters.retransmitted } else { &mut self.counters.data }) += 1;
         (self.due, self.again) = (now.after(self.rto_ns), true);

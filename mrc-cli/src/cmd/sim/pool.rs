@@ -1,6 +1,6 @@
 //! Runs of one configuration with different seeds: means with their 95 % confidence intervals.
 
-use mrc_sim::run::Results;
+use mrc_sim::run::{Results, RunEnd};
 use serde::Serialize;
 
 use super::sweep::{Manifest, Point};
@@ -54,10 +54,12 @@ impl Estimate {
 pub struct Configuration {
     /// Name of its points without their seeds.
     pub name: String,
-    /// Runs with results, and how many of them completed; the figures are of those.
+    /// Runs with results.
     pub runs: usize,
-    /// Those that completed.
+    /// Those that completed; completion times and slowdowns are of these alone, all other figures of these and the next.
     pub complete: usize,
+    /// Those that `until = "limit"` ended, with messages in flight.
+    pub planned: usize,
     /// Mean completion time, in microseconds.
     pub fct_mean_us: Option<Estimate>,
     /// 99th percentile of it.
@@ -99,7 +101,11 @@ pub struct Configuration {
 
 /// The name of a point without its seed.
 pub fn without_seed(point: &Point) -> &str {
-    let of_seed = |seed| point.name.strip_suffix(&format!("seed{seed}")).map(|name| name.trim_end_matches('-'));
+    // One hyphen: a label may end in another one.
+    let of_seed = |seed| {
+        let name = point.name.strip_suffix(&format!("seed{seed}"))?;
+        Some(name.strip_suffix('-').unwrap_or(name))
+    };
     point.seed.and_then(of_seed).unwrap_or(&point.name)
 }
 
@@ -120,11 +126,21 @@ pub fn over_seeds<'a>(sweep: &Manifest, results: impl Fn(&Point) -> Option<&'a R
     pools.into_iter().map(|(name, runs)| configuration(name, &runs)).collect()
 }
 
+/// Whether the rates of a run are those that it was meant to show: it completed, or it was planned as a look at a steady state.
+pub fn has_rates(run: &Results) -> bool {
+    run.fct_us.is_some() || run.ended == RunEnd::Planned
+}
+
 /// The figures of runs that differ by their seeds alone.
 pub fn configuration(name: &str, runs: &[&Results]) -> Configuration {
     let whole: Vec<&Results> = runs.iter().copied().filter(|run| run.fct_us.is_some()).collect();
-    let of = |value: &dyn Fn(&Results) -> Option<f64>| {
+    let cut = |run: &&Results| run.fct_us.is_none() && has_rates(run);
+    let time = |value: &dyn Fn(&Results) -> Option<f64>| {
         Estimate::of(&whole.iter().filter_map(|run| value(run)).collect::<Vec<_>>())
+    };
+    let of = |value: &dyn Fn(&Results) -> Option<f64>| {
+        let ended = runs.iter().filter(|run| has_rates(run));
+        Estimate::of(&ended.filter_map(|run| value(run)).collect::<Vec<_>>())
     };
     // How a path is left shows in runs that do not complete, too.
     let any = |value: &dyn Fn(&Results) -> Option<f64>| {
@@ -134,11 +150,12 @@ pub fn configuration(name: &str, runs: &[&Results]) -> Configuration {
         name: if name.is_empty() { "all seeds".to_owned() } else { name.to_owned() },
         runs: runs.len(),
         complete: whole.len(),
-        fct_mean_us: of(&|run| run.fct_us.map(|fct| fct.mean)),
-        fct_p99_us: of(&|run| run.fct_us.map(|fct| fct.p99)),
-        fct_max_us: of(&|run| run.fct_us.map(|fct| fct.max)),
-        slowdown_mean: of(&|run| run.slowdown.map(|slow| slow.mean)),
-        slowdown_p99: of(&|run| run.slowdown.map(|slow| slow.p99)),
+        planned: runs.iter().filter(|run| cut(run)).count(),
+        fct_mean_us: time(&|run| run.fct_us.map(|fct| fct.mean)),
+        fct_p99_us: time(&|run| run.fct_us.map(|fct| fct.p99)),
+        fct_max_us: time(&|run| run.fct_us.map(|fct| fct.max)),
+        slowdown_mean: time(&|run| run.slowdown.map(|slow| slow.mean)),
+        slowdown_p99: time(&|run| run.slowdown.map(|slow| slow.p99)),
         goodput_gbit_per_s: of(&|run| Some(run.goodput_gbit_per_s)),
         bus_gbit_per_s: of(&|run| run.groups.iter().find_map(|group| group.bus_gbit_per_s)),
         retransmitted_percent: of(&|run| Some(run.retransmitted_percent)),
@@ -179,6 +196,17 @@ mod tests {
     }
 
     #[test]
+    fn labels_that_end_in_signs_stay_apart() {
+        let point = |name: &str| Point { name: name.to_owned(), at: [].into(), seed: Some(1), set: Vec::new() };
+        // `seed1`: a sweep without axes. `dcqcn--seed1`: a case that is labelled `dcqcn+`.
+        for (name, without) in
+            [("seed1", ""), ("dcqcn-seed1", "dcqcn"), ("dcqcn--seed1", "dcqcn-"), ("a-seed2", "a-seed2")]
+        {
+            assert_eq!(without_seed(&point(name)), without, "{name}");
+        }
+    }
+
+    #[test]
     fn seeds_are_pooled_by_configuration_and_only_complete_runs_count() {
         let point =
             |name: &str, seed| Point { name: name.to_owned(), at: [].into(), seed: Some(seed), set: Vec::new() };
@@ -195,5 +223,17 @@ mod tests {
         );
         assert_eq!(pooled[0].fct_mean_us.unwrap().mean, 2.0);
         assert_eq!(pooled[1].fct_mean_us.unwrap().ci95, None);
+    }
+
+    /// A look at a steady state has rates and no completion times.
+    #[test]
+    fn runs_that_end_as_planned_have_rates() {
+        let run = |ended, goodput_gbit_per_s| Results { ended, goodput_gbit_per_s, ..Results::default() };
+        let runs = [run(RunEnd::Planned, 90.0), run(RunEnd::Planned, 94.0), run(RunEnd::Limit, 10.0)];
+        let pooled = configuration("a", &runs.iter().collect::<Vec<_>>());
+        assert_eq!((pooled.runs, pooled.complete, pooled.planned), (3, 0, 2));
+        let goodput = pooled.goodput_gbit_per_s.unwrap();
+        assert_eq!((goodput.mean, goodput.seeds), (92.0, 2));
+        assert_eq!((pooled.fct_mean_us, pooled.slowdown_p99), (None, None));
     }
 }

@@ -299,6 +299,13 @@ fn read(file: &Path, choice: &Choice) -> anyhow::Result<(Manifest, PathBuf)> {
         bail!("{}: seeds: {seed} is there twice", file.display());
     }
     if !sweep.seeds.is_empty() {
+        let sets_seed = |point: &Point| point.set.iter().any(|change| change.starts_with("seed="));
+        if points.iter().any(sets_seed) {
+            bail!(
+                "{}: both `seeds` and a changed key say which seed a point has: leave one of them out",
+                file.display()
+            );
+        }
         points = sweep
             .seeds
             .iter()
@@ -316,6 +323,13 @@ fn read(file: &Path, choice: &Choice) -> anyhow::Result<(Manifest, PathBuf)> {
     names.sort_unstable();
     if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
         bail!("{}: two points are called {}: give their cases labels of their own", file.display(), twice[0]);
+    }
+    // Their results would have the name of another file of the folder.
+    if let Some(taken) = names.iter().find(|name| [MANIFEST, OVER_SEEDS].contains(&&*format!("{name}.json"))) {
+        bail!(
+            "{}: no point can be called {taken}, as a file of the sweep is: give its case another label",
+            file.display()
+        );
     }
     let Sweep { compare, without, .. } = sweep;
     let manifest = Manifest { scenario: scenario.stem(), text: scenario.text.clone(), axes, points, compare, without };
@@ -443,7 +457,8 @@ fn shortfalls(args: &Args, manifest: &Manifest, points: &[usize]) -> anyhow::Res
 /// The results of a point, if it has any.
 fn read_results(path: &Path) -> anyhow::Result<Option<Results>> {
     let Ok(text) = std::fs::read_to_string(path) else { return Ok(None) };
-    serde_json::from_str(&text).map(Some).with_context(|| format!("{} is damaged", path.display()))
+    let damaged = || format!("{} is damaged: remove it, and the same command runs its point again", path.display());
+    serde_json::from_str(&text).map(Some).with_context(damaged)
 }
 
 fn result_file(out: &Path, point: &Point) -> PathBuf {
@@ -557,7 +572,11 @@ fn summary(args: &Args, manifest: &Manifest) -> anyhow::Result<()> {
         let Line { point, fct_us, goodput_gbit_per_s: goodput, retransmitted_percent: again, digest, .. } = line;
         let times = fct_us.map_or([None; 3], |fct| [fct.mean, fct.p99, fct.max].map(Some));
         let times = times.map(|us| us.map_or_else(|| format!("{:>11}", "-"), |us| format!("{us:>11.1}"))).concat();
-        let unfinished = if line.finished { "" } else { "  NOT all completed" };
+        let unfinished = match line.ended {
+            _ if line.finished => "",
+            RunEnd::Planned => "  to its planned end",
+            _ => "  NOT all completed",
+        };
         outln!("{:<width$}{times}{goodput:>11.2}{again:>11.3}  {digest}{unfinished}", point.name);
     }
     if !pooled.is_empty() {
@@ -577,10 +596,11 @@ fn print_pooled(pooled: &[Configuration], out: &Path) {
             format!("{:>19}", value.map_or_else(|| "-".to_owned(), |value| value.text(digits)))
         };
         let times = [one.fct_mean_us, one.fct_p99_us, one.fct_max_us].map(|value| cell(value, 1)).concat();
-        let part = if one.complete < one.runs {
-            format!("  {} of {} complete", one.complete, one.runs)
-        } else {
-            String::new()
+        let part = match (one.complete, one.planned, one.runs) {
+            (complete, 0, runs) if complete == runs => String::new(),
+            (0, planned, runs) if planned == runs => "  to their planned end".to_owned(),
+            (complete, 0, runs) => format!("  {complete} of {runs} complete"),
+            (complete, planned, runs) => format!("  {complete} of {runs} complete, {planned} to their planned end"),
         };
         let (goodput, again) = (cell(one.goodput_gbit_per_s, 2), cell(one.retransmitted_percent, 3));
         outln!("{:<width$}{times}{goodput}{again}{part}", one.name);
@@ -624,6 +644,20 @@ mod tests {
         assert_eq!(manifest.points[1].at.values().collect::<Vec<_>>(), ["1", "2"]);
         std::fs::write(&file, sweep(["seed", "seed"])).unwrap();
         assert!(read(&file, &Choice::default()).unwrap_err().to_string().contains("two axes are called seed"));
+        // One of the two seeds would count, under the name of both.
+        for both in [axis("seed"), "set = { seed = 9 }\n".to_owned()] {
+            std::fs::write(&file, format!("scenario = \"s.toml\"\nseeds = [1, 2]\n{both}")).unwrap();
+            let error = read(&file, &Choice::default()).unwrap_err().to_string();
+            assert!(error.contains("both `seeds` and a changed key"), "{error}");
+        }
+        for taken in ["sweep", "over-seeds"] {
+            let cases = format!("[[axis]]\nname = \"x\"\ncases = [{{ label = \"{taken}\" }}, {{ label = \"b\" }}]\n");
+            std::fs::write(&file, format!("scenario = \"s.toml\"\n{cases}")).unwrap();
+            let error = read(&file, &Choice::default()).unwrap_err().to_string();
+            assert!(error.contains(&format!("no point can be called {taken}")), "{error}");
+            std::fs::write(&file, format!("scenario = \"s.toml\"\nseeds = [1]\n{cases}")).unwrap();
+            assert!(read(&file, &Choice::default()).is_ok(), "sweep-seed1");
+        }
         // A task of a cluster checks its own point only.
         std::fs::write(&file, "scenario = \"s.toml\"\n[[axis]]\nkey = \"bin_us\"\nvalues = [100, -1]\n").unwrap();
         assert!(read(&file, &Choice::default()).unwrap_err().to_string().contains("sweep.toml: point -1"));

@@ -9,7 +9,7 @@ use anyhow::{Context, anyhow, ensure};
 use mrc_sim::run::{self, Options, Results};
 use serde::{Deserialize, Serialize};
 
-use super::pool::Estimate;
+use super::pool::{self, Estimate};
 use super::ready::Source;
 use super::sweep::assignments;
 use crate::out::{outln, writable};
@@ -96,8 +96,9 @@ struct Row {
     searched: usize,
     default: Option<Estimate>,
     best: Option<Estimate>,
-    /// Runs of the report that did not complete.
+    /// Runs of the report that did not complete: with what was found, and with the defaults.
     incomplete: usize,
+    default_incomplete: usize,
 }
 
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -110,13 +111,12 @@ struct Found {
 
 impl Measure {
     fn of(self, results: &Results) -> Option<f64> {
-        let fct = results.fct_us?;
-        Some(match self {
-            Self::Mean => fct.mean,
-            Self::P99 => fct.p99,
-            Self::Max => fct.max,
-            Self::Goodput => results.goodput_gbit_per_s,
-        })
+        match self {
+            Self::Mean => results.fct_us.map(|fct| fct.mean),
+            Self::P99 => results.fct_us.map(|fct| fct.p99),
+            Self::Max => results.fct_us.map(|fct| fct.max),
+            Self::Goodput => pool::has_rates(results).then_some(results.goodput_gbit_per_s),
+        }
     }
 
     /// Whether one result is better than another; anything is better than none.
@@ -153,7 +153,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if to_file.is_some() || args.json.is_none() {
         print(&tuning, &rows);
     }
-    Ok(if rows.iter().all(|row| row.incomplete == 0) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let complete = rows.iter().all(|row| row.incomplete + row.default_incomplete == 0);
+    Ok(if complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn read(file: &Path) -> anyhow::Result<(Source, Tuning)> {
@@ -171,10 +172,19 @@ fn read(file: &Path) -> anyhow::Result<(Source, Tuning)> {
         "{name}: seeds: {} is the search's own; report on others",
         tuning.seed
     );
+    let twice = (1..tuning.seeds.len()).find(|&nth| tuning.seeds[..nth].contains(&tuning.seeds[nth]));
+    if let Some(nth) = twice {
+        anyhow::bail!("{name}: seeds: {} is there twice", tuning.seeds[nth]);
+    }
     let beside = text.beside(&tuning.scenario);
     let source = beside.or_else(|error| Source::find(&tuning.scenario).map_err(|_| error))?;
     for side in &tuning.side {
         let of_side = || format!("{name}: side `{}`", side.name);
+        ensure!(
+            !side.set.contains_key("seed") && side.knob.iter().all(|knob| knob.key != "seed"),
+            "{}: `seed` and `seeds` of the file say which seeds run",
+            of_side()
+        );
         let base = assignments(&side.set);
         source.check(&base, Some(tuning.seed)).map_err(anyhow::Error::from).with_context(of_side)?;
         for knob in &side.knob {
@@ -217,9 +227,10 @@ fn tune(source: &Source, tuning: &Tuning, side: &Side, workers: usize) -> anyhow
     let default = measure(over(&base))?;
     let report = if best == base { default.clone() } else { measure(over(&best))? };
     let estimate = |values: &[Option<f64>]| Estimate::of(&values.iter().copied().flatten().collect::<Vec<_>>());
-    let incomplete = report.iter().filter(|value| value.is_none()).count();
+    let missing = |values: &[Option<f64>]| values.iter().filter(|value| value.is_none()).count();
+    let (incomplete, default_incomplete) = (missing(&report), missing(&default));
     let (default, best) = (estimate(&default), estimate(&report));
-    Ok(Row { side: side.name.clone(), tuned, searched, default, best, incomplete })
+    Ok(Row { side: side.name.clone(), tuned, searched, default, best, incomplete, default_incomplete })
 }
 
 /// Runs them all, some at a time, and returns what was measured in their order.
@@ -268,8 +279,9 @@ fn print(tuning: &Tuning, rows: &[Row]) {
         });
         let how = how.collect::<Vec<_>>().join("; ");
         let how = if how.is_empty() { "nothing".to_owned() } else { format!("{how} ({} runs)", row.searched) };
-        let part = if row.incomplete > 0 { format!(" ({} incomplete)", row.incomplete) } else { String::new() };
-        outln!("| {} | {} | {}{part} | {how} |", row.side, cell(row.default), cell(row.best));
+        let part = |runs: usize| if runs > 0 { format!(" ({runs} incomplete)") } else { String::new() };
+        let default = cell(row.default) + &part(row.default_incomplete);
+        outln!("| {} | {default} | {}{} | {how} |", row.side, cell(row.best), part(row.incomplete));
     }
 }
 
@@ -314,10 +326,36 @@ mod tests {
     }
 
     #[test]
+    fn a_steady_state_is_compared_by_its_goodput_and_what_defaults_do_not_complete_is_told() {
+        let text = |measure: &str| {
+            format!(
+                "scenario = \"s.toml\"\nseed = 1\nseeds = [2, 3]\nmeasure = \"{measure}\"\n[[side]]\nname = \"a\"\n\
+                 set = {{ until = \"limit\", limit_us = 50.0 }}\nknob = [{{ key = \"limit_us\", values = [1000.0] }}]\n"
+            )
+        };
+        let row = |measure: &str| {
+            let folder = folder(measure, &text(measure));
+            let (source, tuning) = read(&folder.join("t.toml")).unwrap();
+            let row = tune(&source, &tuning, &tuning.side[0], 1).unwrap();
+            std::fs::remove_dir_all(&folder).unwrap();
+            row
+        };
+        let goodput = row("goodput");
+        assert!(goodput.default.unwrap().mean > 80.0, "{goodput:?}");
+        assert_eq!((goodput.incomplete, goodput.default_incomplete), (0, 0));
+        let mean = row("mean");
+        assert_eq!((mean.default, mean.default_incomplete, mean.incomplete), (None, 2, 0));
+        assert_eq!(mean.tuned[0].best.as_deref(), Some("1000.0"));
+    }
+
+    #[test]
     fn files_that_cannot_be_compared_say_why() {
         let base = "scenario = \"s.toml\"\nseed = 1\nmeasure = \"p99\"\n";
         for (rest, says) in [
             ("seeds = [1, 2]\n[[side]]\nname = \"a\"\n", "report on others"),
+            ("seeds = [2, 3, 2]\n[[side]]\nname = \"a\"\n", "2 is there twice"),
+            ("seeds = [2]\n[[side]]\nname = \"a\"\nset = { seed = 9 }\n", "say which seeds run"),
+            ("seeds = [2]\n[[side]]\nname = \"a\"\nknob = [{ key = \"seed\", values = [3] }]\n", "say which seeds run"),
             ("seeds = []\n[[side]]\nname = \"a\"\n", "at least one"),
             ("seeds = [2]\nside = []\n", "at least one [[side]]"),
             ("seeds = [2]\n[[side]]\nname = \"a\"\nknob = [{ key = \"queue.trem\", values = [true] }]\n", "queue.trem"),

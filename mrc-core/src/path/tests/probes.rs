@@ -23,6 +23,26 @@ fn unanswered_probes_back_off_to_64_intervals() {
     assert_eq!(qp.poll(ALL, false).unwrap().index, bad);
 }
 
+/// What left while the EV was good may be lost with its acknowledgement's path: the first probe of the bad EV is in time.
+#[test]
+fn probes_that_left_before_an_ev_was_retired_do_not_delay_the_first_one() {
+    let mut qp = Qp::spray(1, 4, 4, |_| {});
+    let bad = qp.indices(EvSlot::is_active)[0];
+    qp.feed(bad, Feedback::Timeout);
+    for _ in 0..3 {
+        qp.sleep(MS / 16);
+        assert_eq!(qp.feed(bad, Feedback::ProbeLost), None);
+    }
+    qp.sleep(MS - 3 * (MS / 16) + 1024);
+    assert_eq!(qp.poll(ALL, false).map(|choice| choice.index), Some(bad), "an interval after it was retired");
+    // That one backs off.
+    qp.feed(bad, Feedback::ProbeLost);
+    qp.sleep(MS + 1024);
+    assert_eq!(qp.poll(ALL, false), None);
+    qp.sleep(MS);
+    assert_eq!(qp.poll(ALL, false).map(|choice| choice.index), Some(bad));
+}
+
 /// Reports name why an EV changed its state, each cause with a word of its own.
 #[test]
 fn each_cause_has_its_word() {

@@ -154,7 +154,8 @@ fn over_seeds(runs: &[Run], sweep: &Manifest) -> String {
     });
     let table = table(&head, rows);
     format!(
-        "<h2 id=\"over-seeds\">Over the seeds</h2>\n<p>Means of the complete runs with 95 % confidence intervals.</p>\n{table}"
+        "<h2 id=\"over-seeds\">Over the seeds</h2>\n<p>Means of the complete runs with 95 % confidence intervals; rates \
+         also of runs that reached their planned end (<code>until = \"limit\"</code>).</p>\n{table}"
     )
 }
 
