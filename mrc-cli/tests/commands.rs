@@ -71,7 +71,7 @@ fn exit_codes_mean_the_same_everywhere() {
         let output = mrc(arguments);
         assert_eq!(code(&output), wanted, "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     }
-    for arguments in [&["lab", "up"][..], &["conform", "--serve", "--iface", "lo"]] {
+    for arguments in [&["lab", "up"][..], &["lab", "down"], &["conform", "--serve", "--iface", "lo"]] {
         let output = unprivileged(arguments);
         assert_eq!(code(&output), 3, "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     }
