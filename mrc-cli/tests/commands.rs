@@ -66,6 +66,7 @@ fn exit_codes_mean_the_same_everywhere() {
         (&["conform", "--filter", "aeth/access", "--knob", "mtu=300"], 2),
         (&["conform", "--scripts", "/no/such/folder"], 2),
         (&["mapper", "trial", "--only", "zz"], 2),
+        (&["mapper", "policy", "/no/such/policy"], 2),
         (&["conform", "--iface", "lo", "--setup", "/no/such.json"], 2),
     ] {
         let output = mrc(arguments);
@@ -133,4 +134,14 @@ fn completions_and_manual_pages_know_every_command() {
         assert!(text.contains("Exit code") || text.contains("SUBCOMMANDS"), "{command}: no exit codes");
     }
     let _ = std::fs::remove_dir_all(folder);
+}
+
+/// Others may have devices: who asks for one process is told of that one.
+#[test]
+fn a_process_without_a_device_is_named() {
+    for arguments in [&["stats", "--pid", "1"][..], &["control", "--pid", "1", "state"]] {
+        let output = mrc(arguments);
+        let says = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(code(&output) == 1 && says.contains("process 1 is no program"), "{says}");
+    }
 }

@@ -103,7 +103,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     devices.retain(|found| args.pid.is_none_or(|pid| found.pid == pid));
     let mut failed = devices.is_empty();
     if failed {
-        eprintln!("mrc: no program that this user may ask has a device open");
+        match args.pid {
+            Some(pid) => eprintln!("mrc: process {pid} is no program with a device that this user may ask"),
+            None => eprintln!("mrc: no program that this user may ask has a device open"),
+        }
     }
     let request = request(args.action)?;
     for found in &devices {
