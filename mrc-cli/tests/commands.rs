@@ -67,6 +67,7 @@ fn exit_codes_mean_the_same_everywhere() {
         (&["conform", "--scripts", "/no/such/folder"], 2),
         (&["mapper", "trial", "--only", "zz"], 2),
         (&["mapper", "policy", "/no/such/policy"], 2),
+        (&["control", "deny", "--ev", "0x1002"], 2),
         (&["conform", "--iface", "lo", "--setup", "/no/such.json"], 2),
     ] {
         let output = mrc(arguments);
