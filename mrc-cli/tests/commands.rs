@@ -146,3 +146,12 @@ fn a_process_without_a_device_is_named() {
         assert!(code(&output) == 1 && says.contains("process 1 is no program"), "{says}");
     }
 }
+
+#[test]
+fn a_log_level_that_is_none_is_named() {
+    for (level, named) in [("loud", true), ("debug", false), ("", false)] {
+        let output =
+            Command::new(env!("CARGO_BIN_EXE_mrc")).args(["decode", "00"]).env("MRC_LOG", level).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stderr).contains("MRC_LOG"), named, "{level}: {output:?}");
+    }
+}
