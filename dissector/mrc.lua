@@ -466,6 +466,7 @@ local function look(tvb)
     c.pad = band(rshift(tvb(1, 1):uint(), 4), 3)
     c.udp_len = uint(c.udp, 4, 2)
     if c.trimmed then return c.write and c or nil end
+    if c.udp_len > 8 + tvb:reported_len() then return end
     local need = 12 + headers_len(opcode, c.ts) + 4
     if c.udp_len < 8 + need + (c.write and c.pad or 0) then return end
     return c
@@ -613,7 +614,9 @@ local function dissect(tvb, info, root, c)
     local name, left = OPCODES[c.opcode], tvb:captured_len() - 12
     local len, payload = headers_len(c.opcode, c.ts), 0
     if c.trimmed then
-        local at = (c.ts and left >= 8) and tvb(16, 2):uint() or 0
+        -- Another format than that of a timestamp holds none.
+        local stamped = c.ts and left >= 8 and band(tvb(19, 1):uint(), 0x0F) == 1
+        local at = stamped and tvb(16, 2):uint() or 0
         local item = tree:add(F["trim.kind"], tvb(0, 0), c.trimmed)
         tree:add(F["trim.tx_timestamp"], tvb(0, 0), at)
         tree:add(F["icrc.status"], tvb(0, 0), 2):set_generated()

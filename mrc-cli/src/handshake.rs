@@ -16,6 +16,9 @@ const CHECK: &str = "check ";
 
 const PATH_MTUS: [u16; 5] = [256, 512, 1024, 2048, 4096];
 
+/// How often a server that waits looks for a client, and whether it shall end.
+const GLANCE: Duration = Duration::from_millis(20);
+
 /// What each side tells the other.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Hello {
@@ -68,6 +71,8 @@ pub struct Control {
     stream: TcpStream,
     reader: BufReader<TcpStream>,
     peer: String,
+    /// What [`Self::watch`] read of a line that is not complete yet.
+    begun: String,
 }
 
 /// What the control connection says about the peer.
@@ -84,13 +89,23 @@ pub enum Peer {
 }
 
 impl Control {
-    /// Waits for one client.
-    pub fn accept(port: u16) -> anyhow::Result<Self> {
+    /// Waits for one client; `None` when `stop` says so first.
+    pub fn accept(port: u16, stop: impl Fn() -> bool) -> anyhow::Result<Option<Self>> {
         let listener = TcpListener::bind((Ipv6Addr::UNSPECIFIED, port)).with_context(|| {
             format!("cannot listen on TCP port {port}: is another server running? choose one with -p")
         })?;
-        let (stream, _) = listener.accept().context("waiting for a client")?;
-        Self::over(stream)
+        listener.set_nonblocking(true)?;
+        while !stop() {
+            match listener.accept() {
+                Ok((stream, _)) => {
+                    stream.set_nonblocking(false)?;
+                    return Self::over(stream).map(Some);
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => std::thread::sleep(GLANCE),
+                Err(error) => return Err(error).context("waiting for a client"),
+            }
+        }
+        Ok(None)
     }
 
     /// Connects to a server, retrying while it starts.
@@ -115,7 +130,7 @@ impl Control {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(Duration::from_secs(30)))?;
         let peer = stream.peer_addr()?.to_string();
-        Ok(Self { reader: BufReader::new(stream.try_clone()?), stream, peer })
+        Ok(Self { reader: BufReader::new(stream.try_clone()?), stream, peer, begun: String::new() })
     }
 
     fn send(&mut self, hello: &Hello) -> anyhow::Result<()> {
@@ -219,15 +234,18 @@ impl Control {
     /// Looks for up to `wait` whether the peer said something or vanished.
     pub fn watch(&mut self, wait: Duration) -> anyhow::Result<Peer> {
         self.stream.set_read_timeout(Some(wait))?;
-        let mut line = String::new();
-        match self.reader.read_line(&mut line) {
+        let read = self.reader.read_line(&mut self.begun);
+        if matches!(&read, Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)) {
+            return Ok(Peer::Quiet);
+        }
+        let line = std::mem::take(&mut self.begun);
+        match read {
             Ok(0) => Ok(Peer::Vanished(format!("{} closed its control connection", self.peer))),
             Ok(_) if line.trim() == "done" => Ok(Peer::Done),
             Ok(_) => Ok(match line.strip_prefix(CHECK) {
                 Some(messages) => Peer::Check(serde_json::from_str(messages).context("what to check")?),
                 None => Peer::Quiet,
             }),
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => Ok(Peer::Quiet),
             Err(error) => Ok(Peer::Vanished(format!("control connection to {}: {error}", self.peer))),
         }
     }
@@ -241,6 +259,15 @@ mod tests {
         let listener = TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         (Control::over(client).unwrap(), Control::over(listener.accept().unwrap().0).unwrap())
+    }
+
+    #[test]
+    fn a_line_that_comes_in_pieces_is_one_line() {
+        let (mut client, mut server) = pair();
+        client.stream.write_all(b"check [1").unwrap();
+        assert_eq!(server.watch(Duration::from_millis(50)).unwrap(), Peer::Quiet);
+        client.stream.write_all(b",2]\n").unwrap();
+        assert_eq!(server.watch(Duration::from_secs(5)).unwrap(), Peer::Check(vec![1, 2]));
     }
 
     #[test]

@@ -66,12 +66,14 @@ fn exit_codes_mean_the_same_everywhere() {
         (&["conform", "--filter", "aeth/access", "--knob", "mtu=300"], 2),
         (&["conform", "--scripts", "/no/such/folder"], 2),
         (&["mapper", "trial", "--only", "zz"], 2),
+        (&["mapper", "policy", "/no/such/policy"], 2),
+        (&["control", "deny", "--ev", "0x1002"], 2),
         (&["conform", "--iface", "lo", "--setup", "/no/such.json"], 2),
     ] {
         let output = mrc(arguments);
         assert_eq!(code(&output), wanted, "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     }
-    for arguments in [&["lab", "up"][..], &["conform", "--serve", "--iface", "lo"]] {
+    for arguments in [&["lab", "up"][..], &["lab", "down"], &["conform", "--serve", "--iface", "lo"]] {
         let output = unprivileged(arguments);
         assert_eq!(code(&output), 3, "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     }
@@ -133,4 +135,23 @@ fn completions_and_manual_pages_know_every_command() {
         assert!(text.contains("Exit code") || text.contains("SUBCOMMANDS"), "{command}: no exit codes");
     }
     let _ = std::fs::remove_dir_all(folder);
+}
+
+/// Others may have devices: who asks for one process is told of that one.
+#[test]
+fn a_process_without_a_device_is_named() {
+    for arguments in [&["stats", "--pid", "1"][..], &["control", "--pid", "1", "state"]] {
+        let output = mrc(arguments);
+        let says = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(code(&output) == 1 && says.contains("process 1 is no program"), "{says}");
+    }
+}
+
+#[test]
+fn a_log_level_that_is_none_is_named() {
+    for (level, named) in [("loud", true), ("debug", false), ("", false)] {
+        let output =
+            Command::new(env!("CARGO_BIN_EXE_mrc")).args(["decode", "00"]).env("MRC_LOG", level).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stderr).contains("MRC_LOG"), named, "{level}: {output:?}");
+    }
 }

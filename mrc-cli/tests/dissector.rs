@@ -41,8 +41,13 @@ fn tshark(folder: &Path, capture: &str, more: &[&str]) -> String {
 
 /// A classic capture of Ethernet frames.
 fn pcap(frames: &[Vec<u8>]) -> Vec<u8> {
+    pcap_of(1, frames)
+}
+
+/// A classic capture of an interface with this link type.
+fn pcap_of(link: u32, frames: &[Vec<u8>]) -> Vec<u8> {
     let words = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<_>>();
-    let mut file = words(&[0xA1B2_C3D4, 4 << 16 | 2, 0, 0, 65535, 1]);
+    let mut file = words(&[0xA1B2_C3D4, 4 << 16 | 2, 0, 0, 65535, link]);
     for (number, frame) in frames.iter().enumerate() {
         file.extend(words(&[100, number as u32 * 10, frame.len() as u32, frame.len() as u32]));
         file.extend(frame);
@@ -174,10 +179,13 @@ fn golden_packets_have_the_fields_that_decode_says() {
     let mut longer = golden["transport_ack"].clone();
     longer.splice(78..78, [7; 8]);
     (longer[19], longer[59]) = (longer[19] + 8, longer[59] + 8);
-    frames.extend([bad, tagged, extended, ports, longer]);
+    // A trimmed packet whose timestamp header is of another format than that of a timestamp.
+    let mut unstamped = golden["trimmed_write_only_ts"].clone();
+    *unstamped.last_mut().unwrap() = 2;
+    frames.extend([bad, tagged, extended, ports, longer, unstamped]);
     std::fs::write(folder.join("golden.pcap"), pcap(&frames)).unwrap();
     let (packets, fields) = compare(&folder, "golden.pcap");
-    assert!(packets == 19 && fields > 400, "{packets} packets, {fields} fields");
+    assert!(packets == 20 && fields > 400, "{packets} packets, {fields} fields");
     let expert = tshark(&folder, "golden.pcap", &["-q", "-z", "expert"]);
     for part in
         ["Bad ICRC", "By a switch: trimmed", "Refused: trimmed", "Verdict on the EV: skip_once", "Retransmission"]
@@ -189,6 +197,32 @@ fn golden_packets_have_the_fields_that_decode_says() {
     // Micro-SIDs of the outer destination and of the second container.
     let usids = tshark(&folder, "golden.pcap", &["-Y", "mrc.srh.segment", "-T", "fields", "-e", "mrc.srv6.usid"]);
     assert!(usids.lines().count() == 2 && usids.contains("0x"), "{usids}");
+}
+
+/// Lengths and offsets are those of the captured packet, and a header that is not there is not shown.
+#[test]
+fn captures_without_ethernet_have_the_same_fields() {
+    if skip("captures_without_ethernet_have_the_same_fields") {
+        return;
+    }
+    let folder = folder("cooked");
+    let golden = golden();
+    let frames: Vec<&Vec<u8>> = golden.values().collect();
+    let raw = frames.iter().map(|frame| frame[14..].to_vec());
+    let cooked = frames.iter().map(|frame| [&[0, 0, 0, 1, 0, 6, 2, 0, 0, 0, 0, 1, 0, 0], &frame[12..]].concat());
+    let cooked2 = frames.iter().map(|frame| [&frame[12..14], &[0; 18], &frame[14..]].concat());
+    for (name, link, frames) in
+        [("raw", 101, raw.collect::<Vec<_>>()), ("cooked", 113, cooked.collect()), ("cooked2", 276, cooked2.collect())]
+    {
+        let file = format!("{name}.pcap");
+        std::fs::write(folder.join(&file), pcap_of(link, &frames)).unwrap();
+        let (packets, fields) = compare(&folder, &file);
+        assert!(packets == golden.len() && fields > 300, "{name}: {packets} packets, {fields} fields");
+        let first = mrc(&["decode", "--json", "-v", &file], &folder).stdout;
+        let first: Value = serde_json::from_slice(first.split(|byte| *byte == b'\n').next().unwrap()).unwrap();
+        assert_eq!(first["len"], frames[0].len(), "{name}");
+        assert!(first["wire"]["eth.dst"].is_null() && !first["wire"]["ip.src"].is_null(), "{name}: {first}");
+    }
 }
 
 #[test]
@@ -208,11 +242,12 @@ fn what_is_not_mrc_stays_with_the_built_in_dissectors() {
     short[58..60].copy_from_slice(&30u16.to_be_bytes());
     let mut dns = golden["write_only_ts"].clone();
     dns[56..58].copy_from_slice(&53u16.to_be_bytes());
-    let frames = [with(62, 0x0A), with(62, 0x81), with(63, 1), dns, short];
+    // A UDP length beyond the packet.
+    let frames = [with(62, 0x0A), with(62, 0x81), with(63, 1), dns, short, with(58, 0x40)];
     std::fs::write(folder.join("others.pcap"), pcap(&frames)).unwrap();
     let shown = tshark(&folder, "others.pcap", &["-T", "fields", "-e", "_ws.col.Protocol", "-e", "frame.protocols"]);
     let protocols: Vec<&str> = shown.lines().filter_map(|line| line.split('\t').next()).collect();
-    assert_eq!(protocols.len(), 5, "{shown}");
+    assert_eq!(protocols.len(), 6, "{shown}");
     assert!(protocols[..2] == ["RRoCE"; 2] && protocols[3] == "DNS", "{shown}");
     let rows = tshark(&folder, "others.pcap", &["-Y", "mrc.bth.opcode"]);
     assert!(rows.is_empty(), "{rows}");

@@ -165,3 +165,61 @@ fn an_interrupted_client_prints_its_totals() {
     assert!(report["bytes"].as_u64().unwrap() > 0 && report["seconds"].as_f64().unwrap() < 40.0, "{report}");
     assert!(finish(server).status.success());
 }
+
+/// Whoever stops a server that waits, or that is written to, finds no device of it and its exit code.
+#[test]
+fn an_interrupted_server_ends_as_a_client_does() {
+    if skip("an_interrupted_server_ends_as_a_client_does") {
+        return;
+    }
+    let _alone = alone();
+    let fabric = fabric("srv");
+    let common = ["--prefix", &fabric.shape().prefix, "--port", "18713", "--json"];
+    let stop = |child: &Child| {
+        nix::sys::signal::kill(nix::unistd::Pid::from_raw(child.id().cast_signed()), nix::sys::signal::SIGTERM)
+            .unwrap();
+    };
+    for test in ["write-bw", "write-lat"] {
+        let server = spawn(&[&[test, "--lab", "hB"][..], &common].concat());
+        let socket = format!("/run/mrc/engines/{}-0", server.id());
+        common::eventually("a device", || std::path::Path::new(&socket).exists().then_some(()));
+        std::thread::sleep(Duration::from_millis(300));
+        stop(&server);
+        assert_eq!(finish(server).status.code(), Some(130), "{test}");
+        assert!(!std::path::Path::new(&socket).exists(), "{test}");
+    }
+    let server = spawn(&[&["write-bw", "--lab", "hB"][..], &common].concat());
+    let client = spawn(&[&["write-bw", "--lab", "hA", "localhost", "-D", "50"][..], &common].concat());
+    std::thread::sleep(Duration::from_secs(3));
+    stop(&server);
+    let server = finish(server);
+    assert!(server.status.code() == Some(130) && json(&server)["bytes"].as_u64().unwrap() > 0, "{server:?}");
+    let client = finish(client);
+    assert!(client.status.code() == Some(1) && !json(&client)["error"].is_null(), "{client:?}");
+    // Round trips up to then.
+    let server = spawn(&[&["write-lat", "--lab", "hB"][..], &common].concat());
+    let client = spawn(&[&["write-lat", "--lab", "hA", "localhost", "-n", "10000000"][..], &common].concat());
+    std::thread::sleep(Duration::from_secs(3));
+    stop(&client);
+    let client = finish(client);
+    assert!(client.status.code() == Some(130) && json(&client)["iterations"].as_u64().unwrap() > 0, "{client:?}");
+    assert!(finish(server).status.success());
+}
+
+#[test]
+fn an_interrupted_lab_up_leaves_nothing() {
+    if skip("an_interrupted_lab_up_leaves_nothing") {
+        return;
+    }
+    let _alone = alone();
+    let prefix = format!("mrco{}up", std::process::id());
+    let there = || {
+        let names = std::fs::read_dir("/run/netns").into_iter().flatten().flatten();
+        names.filter(|entry| entry.file_name().to_string_lossy().starts_with(&format!("{prefix}-"))).count()
+    };
+    let up = spawn(&["lab", "--prefix", &prefix, "up", "--planes", "4", "--hosts", "8"]);
+    common::eventually("a namespace", || (there() > 0).then_some(()));
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(up.id().cast_signed()), nix::sys::signal::SIGTERM).unwrap();
+    assert_eq!(finish(up).status.code(), Some(130));
+    assert_eq!(there(), 0);
+}

@@ -105,10 +105,15 @@ impl Log for Lines {
 pub fn start(who: &'static str, write: fn(&str)) {
     static LINES: OnceLock<Lines> = OnceLock::new();
     let lines = LINES.get_or_init(|| Lines { who, write, limiter: Mutex::default() });
-    let level =
-        mrc_afxdp::trusted_env(LOG_VARIABLE).and_then(|text| text.to_str()?.parse().ok()).unwrap_or(LevelFilter::Warn);
+    let wanted = mrc_afxdp::trusted_env(LOG_VARIABLE).filter(|text| !text.is_empty());
+    let level = wanted.as_ref().and_then(|text| text.to_str()?.parse().ok());
     if log::set_logger(lines).is_ok() {
-        log::set_max_level(level);
+        log::set_max_level(level.unwrap_or(LevelFilter::Warn));
+        if let (Some(text), None) = (wanted, level) {
+            log::warn!(
+                "{LOG_VARIABLE}={text:?} is no level: off, error, warn, info, debug and trace are; `warn` holds"
+            );
+        }
     }
 }
 

@@ -88,7 +88,11 @@ enum Action {
 
 fn ev(text: &str) -> Result<u32, String> {
     let parsed = text.strip_prefix("0x").map_or_else(|| text.parse(), |hex| u32::from_str_radix(hex, 16));
-    parsed.map_err(|_| format!("`{text}` is no entropy value: write 258 or 0x102"))
+    let parsed = parsed.map_err(|_| format!("`{text}` is no entropy value: write 258 or 0x102"))?;
+    if parsed > 0xFFF {
+        return Err(format!("`{text}` has more than 12 bits: plane in bits 11 to 8, uplink in bits 7 to 0"));
+    }
+    Ok(parsed)
 }
 
 fn ask<T: DeserializeOwned>(found: &Found, request: &Request) -> anyhow::Result<T> {
@@ -103,7 +107,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     devices.retain(|found| args.pid.is_none_or(|pid| found.pid == pid));
     let mut failed = devices.is_empty();
     if failed {
-        eprintln!("mrc: no program that this user may ask has a device open");
+        match args.pid {
+            Some(pid) => eprintln!("mrc: process {pid} is no program with a device that this user may ask"),
+            None => eprintln!("mrc: no program that this user may ask has a device open"),
+        }
     }
     let request = request(args.action)?;
     for found in &devices {

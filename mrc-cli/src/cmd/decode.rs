@@ -11,6 +11,7 @@ use crate::out::{self, outln};
 use crate::usage::usage;
 use anyhow::{Context as _, anyhow, bail};
 use mrc_conform::Packet;
+use mrc_verbs_shim::host::HostFile;
 use mrc_wire::{Frame, Ip, Reject, WireConfig, icrc, parse_frame};
 
 use capture::Captured;
@@ -27,15 +28,20 @@ Examples:
                                          broken packet the headers that are there, and which one is cut;
                                          names are those of mrc conform --list-fields
   mrc decode --dport 4791 capture.pcap   another UDP port, or two: 4791,5000
+  mrc decode --host-file /etc/mrc/mrc.toml capture.pcap
+                                         the ports and code points of a host whose file has others than the defaults
   mrc decode 02000000000b02...           one frame as hex, from its Ethernet header
   tcpdump -U -w - | mrc decode -         a capture from standard input, packet by packet
 
 A recording of a device (`mrc control record`) has events between its packets: lines that begin with --.
 Captures of Ethernet, of all interfaces (Linux cooked) and of raw IP are understood. Packets of other protocols and
-broken ones are counted by the first check they fail: link_type (an interface of another kind), l3_bad (no IP header),
+broken ones are counted by the first check they fail: link_type (an interface of another kind), l3_bad (no IP header, or
+a fragment),
 l3_dst (a wrong chain behind the outer IPv6 header), l3_len (longer than the frame), udp_bad (not UDP, another port, a
 wrong length), short (bytes are missing), snapped (the capture cut it within its headers: tcpdump -s 256 keeps them),
 opcode, tver.
+
+Tunnels other than SRv6 (VXLAN, MPLS, more than two VLAN tags) are not opened: tshark with mrc dissector does.
 
 Exit codes: 0 at least one MRC packet was decoded, 1 none was or the input is broken, 2 usage.")]
 pub struct Args {
@@ -47,9 +53,25 @@ pub struct Args {
     /// Print one JSON object per packet; those that are not MRC only with -v
     #[arg(long)]
     json: bool,
-    /// UDP destination port that carries MRC, or two
-    #[arg(long, value_name = "PORT[,PORT]", value_parser = ports, default_value = "4791,4971")]
-    dport: [u16; 2],
+    /// UDP destination port that carries MRC, or two [default: 4791,4971, or those of the host file]
+    #[arg(long, value_name = "PORT[,PORT]", value_parser = ports)]
+    dport: Option<[u16; 2]>,
+    /// Host file with the UDP ports, code points and order of EV halves of these packets, where they are not the defaults
+    #[arg(long, value_name = "FILE")]
+    host_file: Option<PathBuf>,
+}
+
+impl Args {
+    /// How packets are read.
+    fn wire(&self) -> anyhow::Result<WireConfig> {
+        let host = self.host_file.as_ref().map(|path| HostFile::read(path)).transpose()?;
+        let mut wire = host.map_or_else(WireConfig::default, |host| host.device().endpoint.wire);
+        if !wire.udp_dport_accept.contains(&wire.udp_dport) {
+            wire.udp_dport_accept[1] = wire.udp_dport;
+        }
+        wire.udp_dport_accept = self.dport.unwrap_or(wire.udp_dport_accept);
+        Ok(wire)
+    }
 }
 
 fn ports(text: &str) -> Result<[u16; 2], String> {
@@ -70,7 +92,7 @@ enum Check {
 
 /// Runs the command.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let cfg = WireConfig { udp_dport_accept: args.dport, ..WireConfig::default() };
+    let cfg = args.wire()?;
     let (mut number, mut decoded) = (0, 0u64);
     // By reason: how many, and the first of them.
     let mut refused = BTreeMap::<&str, (u64, u64)>::new();
@@ -82,12 +104,12 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         match judge(packet, &cfg) {
             Ok(frame) => {
                 decoded += 1;
-                print(&args, number, packet, &frame);
+                print(&args, &cfg, number, packet, &frame);
             }
             Err(why) => {
                 refused.entry(why.0).or_insert((0, number)).0 += 1;
                 if args.verbose {
-                    print_refused(&args, number, packet, why);
+                    print_refused(&args, &cfg, number, packet, why);
                 }
             }
         }
@@ -171,7 +193,7 @@ fn object(number: u64, packet: &Captured) -> serde_json::Map<String, serde_json:
         // What a float is too coarse for.
         fields.insert("time_ns".into(), u64::try_from(at.as_nanos()).unwrap_or(u64::MAX).into());
     }
-    fields.insert("len".into(), packet.wire_len.into());
+    fields.insert("len".into(), packet.place(packet.wire_len).into());
     if !packet.comments.is_empty() {
         fields.insert("comments".into(), packet.comments.clone().into());
     }
@@ -183,13 +205,21 @@ fn time(packet: &Captured) -> String {
     packet.at.map_or_else(String::new, |at| format!("{}.{:09} ", at.as_secs(), at.subsec_nanos()))
 }
 
-fn print(args: &Args, number: u64, packet: &Captured, frame: &Frame) {
+/// A field's value; offsets count from the beginning of the captured packet, whatever its link header.
+fn in_capture(packet: &Captured, name: &str, value: String) -> String {
+    match value.parse() {
+        Ok(at) if name.ends_with(".offset") => packet.place(at).to_string(),
+        _ => value,
+    }
+}
+
+fn print(args: &Args, cfg: &WireConfig, number: u64, packet: &Captured, frame: &Frame) {
     let check = check(packet, frame);
     if args.json {
         let mut fields = object(number, packet);
         frame.for_each_field(|name, value| {
             // Numbers and truth values as they are; all else is text.
-            let text = value.to_string();
+            let text = in_capture(packet, name, value.to_string());
             let value = serde_json::from_str(&text).unwrap_or(serde_json::Value::String(text));
             fields.insert(name.to_owned(), value);
         });
@@ -198,7 +228,7 @@ fn print(args: &Args, number: u64, packet: &Captured, frame: &Frame) {
             fields.insert("icrc.expected".into(), format!("0x{}", expected(packet, frame)).into());
         }
         if args.verbose {
-            insert_headers(&mut fields, packet);
+            insert_headers(&mut fields, packet, cfg.udp_dport_accept);
         }
         outln!("{}", serde_json::Value::Object(fields));
         return;
@@ -211,14 +241,33 @@ fn print(args: &Args, number: u64, packet: &Captured, frame: &Frame) {
     let via = frame.outer_dst.map_or(String::new(), |dst| format!(" via {}", text(Ip::V6(dst))));
     outln!("{}{} > {}{via}: {frame}{mark}", time(packet), text(frame.src), text(frame.dst));
     if args.verbose {
-        frame.for_each_field(|name, value| outln!("    {name:<24} {value}"));
-        print_headers(packet);
+        frame.for_each_field(|name, value| outln!("    {name:<24} {}", in_capture(packet, name, value.to_string())));
+        print_headers(packet, cfg.udp_dport_accept);
     }
 }
 
+/// The headers of a packet, and why no more of them follow. Behind the UDP header of another port, and in a fragment that is
+/// not the first, there are none of MRC.
+fn headers(packet: &Captured, dport: [u16; 2]) -> (Packet, Option<String>) {
+    let (mut headers, end) = Packet::headers(&packet.bytes);
+    if packet.lacks_ethernet() {
+        headers.layers.retain(|layer| layer.layout.name != "eth");
+    }
+    let foreign = headers.get("dport").filter(|port| !dport.map(u128::from).contains(port));
+    let later = headers.get("fragment").filter(|&at| at != 0);
+    let (last, why) = match (later, foreign) {
+        (Some(at), _) => ("ip", format!("a fragment from byte {}", at * 8)),
+        (None, Some(port)) => ("udp", format!("UDP port {port}")),
+        (None, None) => return (headers, end),
+    };
+    let last = headers.layers.iter().position(|layer| layer.layout.name == last);
+    headers.layers.truncate(last.map_or(0, |last| last + 1));
+    (headers, Some(why))
+}
+
 /// Every header as it is on the wire, field by field, reserved ones included; what a broken one lacks.
-fn print_headers(packet: &Captured) {
-    let (headers, end) = Packet::headers(&packet.bytes);
+fn print_headers(packet: &Captured, dport: [u16; 2]) {
+    let (headers, end) = headers(packet, dport);
     for layer in &headers.layers {
         let fields = layer.layout.fields.iter().zip(&layer.values);
         let fields = fields.map(|(field, value)| format!("{}={}", field.name, raw(field.bits, *value)));
@@ -235,8 +284,8 @@ fn raw(bits: u8, value: u128) -> String {
 }
 
 /// As [`print_headers`], for an object.
-fn insert_headers(fields: &mut serde_json::Map<String, serde_json::Value>, packet: &Captured) {
-    let (headers, end) = Packet::headers(&packet.bytes);
+fn insert_headers(fields: &mut serde_json::Map<String, serde_json::Value>, packet: &Captured, dport: [u16; 2]) {
+    let (headers, end) = headers(packet, dport);
     let mut wire = serde_json::Map::new();
     for layer in &headers.layers {
         for (field, value) in layer.layout.fields.iter().zip(&layer.values) {
@@ -257,7 +306,7 @@ fn insert_headers(fields: &mut serde_json::Map<String, serde_json::Value>, packe
 /// What the check means that a frame fails.
 fn meaning(why: Reject) -> &'static str {
     match why {
-        Reject::L3Bad => "no whole IP header behind the Ethernet header",
+        Reject::L3Bad => "no whole IP header behind the Ethernet header, or a fragment",
         Reject::L3Dst => "a wrong chain of headers behind the outer IPv6 header",
         Reject::L3Len => "the IP header says more bytes than the frame has",
         Reject::UdpBad => "not UDP, another destination port, or a wrong UDP length",
@@ -277,20 +326,20 @@ const FOREIGN: (&str, &str) = ("link_type", "its interface is neither Ethernet, 
 const SNAPPED: (&str, &str) =
     ("snapped", "the capture ends within its headers: keep more of each packet (tcpdump -s 256)");
 
-fn print_refused(args: &Args, number: u64, packet: &Captured, (why, meaning): (&str, &str)) {
+fn print_refused(args: &Args, cfg: &WireConfig, number: u64, packet: &Captured, (why, meaning): (&str, &str)) {
     if args.json {
         let mut fields = object(number, packet);
         fields.insert("not_mrc".into(), why.into());
         if !packet.foreign {
-            insert_headers(&mut fields, packet);
+            insert_headers(&mut fields, packet, cfg.udp_dport_accept);
         }
         outln!("{}", serde_json::Value::Object(fields));
     } else {
-        let (len, kept) = (packet.wire_len, packet.bytes.len());
+        let (len, kept) = (packet.place(packet.wire_len), packet.place(packet.bytes.len()));
         let cut = if kept < len { format!(" ({kept} captured)") } else { String::new() };
         outln!("{}packet {number}, {len} bytes{cut}, not MRC: {why}: {meaning}", time(packet));
         if !packet.foreign {
-            print_headers(packet);
+            print_headers(packet, cfg.udp_dport_accept);
         }
     }
 }
@@ -322,7 +371,7 @@ fn read(input: &Path, mut each: impl FnMut(&Captured) -> ControlFlow<()>) -> any
         return Err(usage(anyhow!("there is no file {name}")));
     }
     let bytes = hex(&name).map_err(usage)?;
-    let _ = each(&Captured { at: None, wire_len: bytes.len(), bytes, comments: Vec::new(), foreign: false });
+    let _ = each(&capture::frame(None, bytes.len(), bytes));
     Ok(())
 }
 
@@ -350,7 +399,7 @@ mod tests {
         let text = include_str!("../../../mrc-wire/tests/golden.json");
         let value: serde_json::Value = serde_json::from_str(text).unwrap();
         let bytes = hex(value["packets"][name]["hex"].as_str().unwrap()).unwrap();
-        Captured { at: None, wire_len: bytes.len(), bytes, comments: Vec::new(), foreign: false }
+        capture::frame(None, bytes.len(), bytes)
     }
 
     fn parsed(packet: &Captured) -> Frame {
@@ -417,14 +466,53 @@ mod tests {
         packet.bytes[62 + 4] = 0x80;
         packet.bytes[62 + 12 + 1] |= 0x60;
         let mut fields = serde_json::Map::new();
-        insert_headers(&mut fields, &packet);
+        insert_headers(&mut fields, &packet, [4791, 4971]);
         let wire = &fields["wire"];
         assert_eq!((&wire["seth.m"], &wire["bth.var_res"], &wire["ip.hop"]), (&3.into(), &0x80.into(), &9.into()));
         assert_eq!(wire["ip.src"], "0x20010db800010000000000000000000b");
         assert!(!fields.contains_key("wire_end"));
         packet.bytes.truncate(62 + 12 + 30);
-        insert_headers(&mut fields, &packet);
+        insert_headers(&mut fields, &packet, [4791, 4971]);
         assert_eq!(fields["wire_end"], "seth cut short: 30 of 36 bytes");
+    }
+
+    #[test]
+    fn what_no_port_of_mrc_carries_has_no_headers_of_mrc() {
+        let mut packet = golden("write_only_ts");
+        packet.bytes[56..58].copy_from_slice(&4789u16.to_be_bytes());
+        let (shown, end) = headers(&packet, [4791, 4971]);
+        let names: Vec<_> = shown.layers.iter().map(|layer| layer.layout.name).collect();
+        assert_eq!((&names[..], end.as_deref()), (&["eth", "ip", "udp"][..], Some("UDP port 4789")));
+        assert!(headers(&packet, [4789; 2]).1.is_none(), "a port that was asked for");
+        packet.bytes.truncate(64);
+        assert_eq!(
+            headers(&packet, [4791, 4971]).1.as_deref(),
+            Some("UDP port 4789"),
+            "the port says more than the cut"
+        );
+        let mut packet = golden("ipv4_write_only_imm_empty");
+        packet.bytes[21] = 10;
+        let (shown, end) = headers(&packet, [4791, 4971]);
+        assert_eq!((shown.layers.len(), end.as_deref()), (2, Some("a fragment from byte 80")));
+        assert_eq!(judge(&packet, &WireConfig::default()).unwrap_err().0, "l3_bad");
+    }
+
+    #[test]
+    fn a_host_file_says_which_packets_are_trimmed_and_which_ports_they_have() {
+        let path = std::env::temp_dir().join(format!("mrc-decode-host-{}.toml", std::process::id()));
+        let text = "name = \"hA\"\ngid = \"fd00::1\"\nmtu = 9000\n[dscp]\ntrimmable = 12\ntrimmed = 4\n[protocol]\nudp_port = 5000\n\
+            [[planes]]\ninterface = \"p0\"\nnext_hop = \"02:00:00:00:00:01\"\n[[peers]]\nname = \"hB\"\ngid = \"fd00::2\"\nuplinks = 4\n";
+        std::fs::write(&path, text).unwrap();
+        let args =
+            |dport| Args { input: PathBuf::new(), verbose: false, json: false, dport, host_file: Some(path.clone()) };
+        let wire = args(None).wire().unwrap();
+        assert_eq!(
+            (wire.udp_dport_accept, args(Some([7; 2])).wire().unwrap().udp_dport_accept),
+            ([4791, 5000], [7; 2])
+        );
+        let packet = golden("write_only_ts");
+        assert!(matches!(judge(&packet, &wire).unwrap().body, mrc_wire::Body::Trimmed { .. }));
+        std::fs::remove_file(path).unwrap();
     }
 
     #[test]

@@ -13,8 +13,9 @@ Examples:
   mrc dissector > mrc.lua
   tshark -X lua_script:mrc.lua -r capture.pcapng -Y 'mrc.icrc.status == 0 || mrc.trim.kind'
   tshark -X lua_script:mrc.lua -r capture.pcapng -T fields -e mrc.bth.psn -e mrc.response_time
-  ip netns exec mrc-hA tcpdump -i p0 -w capture.pcap     a capture on a host of the lab
-  mrc sim run experiments/incast-victim --pcap p0-hA              one in the simulator
+  ip netns exec mrc-p0-t0a tcpdump -i any -w capture.pcap   a capture on a switch of the lab (AF_XDP takes a host's
+                                                            packets before tcpdump sees them)
+  mrc sim run experiments/incast-victim --pcap p0-hA        one in the simulator
 
 Wireshark loads the file from the folder that Help > About > Folders calls \"Personal Lua Plugins\". Fields have the names of
 `mrc decode -v` behind `mrc.`. The UDP ports, code points and the check of the ICRC are preferences of the protocol MRC.

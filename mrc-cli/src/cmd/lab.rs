@@ -226,7 +226,14 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let prefix = args.prefix;
     match args.action {
         Action::Up { planes, t0, t1, hosts, mtu } => {
-            let fabric = Fabric::up(Shape { prefix, planes, t0, t1, hosts, mtu })?;
+            let interrupt = Interrupt::install()?;
+            let fabric = Fabric::up(Shape { prefix, planes, t0, t1, hosts, mtu });
+            if interrupt.is_set() {
+                // A fabric that failed is removed already.
+                fabric.ok().map(Fabric::down).transpose()?;
+                return Ok(ExitCode::from(interrupt::EXIT_CODE));
+            }
+            let fabric = fabric?;
             let directory = write_configurations(&fabric)?;
             if args.json {
                 outln!("{}", serde_json::to_string(&fabric.status()?)?);
@@ -244,6 +251,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             }
         }
         Action::Down => {
+            mrc_lab::requirements()?;
             let removed = Fabric::remove(&prefix)? + Fabric::remove_abandoned()?;
             // What is not there needs no removing.
             let _ = std::fs::remove_dir_all(configurations(&prefix));

@@ -35,7 +35,12 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         all.iter().for_each(print);
     }
     if all.is_empty() && !args.json {
-        eprintln!("mrc: no program of this user has a device open that publishes its counters");
+        match args.pid {
+            Some(pid) => {
+                eprintln!("mrc: process {pid} is no program of this user with a device that publishes its counters")
+            }
+            None => eprintln!("mrc: no program of this user has a device open that publishes its counters"),
+        }
     }
     Ok(if all.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }

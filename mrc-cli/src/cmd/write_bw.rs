@@ -153,13 +153,16 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 fn serve(args: &Args) -> anyhow::Result<ExitCode> {
+    let interrupt = Interrupt::install()?;
     let host = args.device.host()?;
     // Before anybody connects: what an interface lacks is told at once.
     let mut nic = Some(Nic::open(&host, &args.device, SERVER_QPS)?);
     if !args.json {
         eprintln!("waiting for a client on TCP port {}", args.port);
     }
-    let mut control = Control::accept(args.port)?;
+    let Some(mut control) = Control::accept(args.port, || interrupt.is_set())? else {
+        return Ok(ExitCode::from(interrupt::EXIT_CODE));
+    };
     let mut opened = None;
     let hello = control.answer("write-bw", |theirs| {
         let content = theirs.check.map(|slots| Content { size: theirs.size, slots });
@@ -188,7 +191,7 @@ fn serve(args: &Args) -> anyhow::Result<ExitCode> {
     let mut error = None;
     let mut finished = false;
     let mut verdict = None;
-    while !finished {
+    while !finished && !interrupt.is_set() {
         match control.watch(Duration::from_millis(50))? {
             Peer::Quiet => {}
             Peer::Done => finished = true,
@@ -215,6 +218,7 @@ fn serve(args: &Args) -> anyhow::Result<ExitCode> {
     report.print(args, "placed");
     match failed {
         None if report.content_is_wrong() => Ok(ExitCode::FAILURE),
+        None if !finished => Ok(ExitCode::from(interrupt::EXIT_CODE)),
         None => Ok(ExitCode::SUCCESS),
         Some(why) => {
             for qp in &session.qps {

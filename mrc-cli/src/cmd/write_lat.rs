@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use super::write_bw::{addresses, failure, remotes};
 use crate::handshake::{Control, Hello};
+use crate::interrupt::{self, Interrupt};
 use crate::out::outln;
 use crate::session::{DeviceArgs, Nic, Session};
 
@@ -21,7 +22,8 @@ Start the server first (no address), then the client (with the server's address)
   mrc write-lat --lab hB &
   mrc write-lat --lab hA localhost -n 10000
 
-Exit codes: 0 done, 1 a queue pair failed or the peer vanished, 2 usage or configuration.")]
+Exit codes: 0 done, 1 a queue pair failed or the peer vanished, 2 usage or configuration, 130 interrupted (the round trips up to
+then are printed).")]
 pub struct Args {
     /// Server to connect to; without it this side is the server
     pub server: Option<String>,
@@ -78,9 +80,12 @@ fn memory(size: u32) -> usize {
 }
 
 fn serve(args: &Args) -> anyhow::Result<ExitCode> {
+    let interrupt = Interrupt::install()?;
     let host = args.device.host()?;
     let mut nic = Some(Nic::open(&host, &args.device, 1)?);
-    let mut control = Control::accept(args.port)?;
+    let Some(mut control) = Control::accept(args.port, || interrupt.is_set())? else {
+        return Ok(ExitCode::from(interrupt::EXIT_CODE));
+    };
     let mut opened = None;
     let hello = control.answer("write-lat", |theirs| {
         let session = nic.take().context("no device")?.session(&args.device, 1, memory(theirs.size))?;
@@ -97,14 +102,17 @@ fn serve(args: &Args) -> anyhow::Result<ExitCode> {
     control.barrier()?;
     let mut round = 1u64;
     // The client's last value is followed by the end of its control connection.
-    while wait_for(&mut session, &mut control, hello.size, round, true)? {
-        write(&mut session, &remote, hello.size, round)?;
+    let ended = loop {
+        match wait_for(&mut session, &mut control, hello.size, round, &interrupt)? {
+            Waited::Arrived => write(&mut session, &remote, hello.size, round)?,
+            ended => break ended,
+        }
         round += 1;
-    }
+    };
     if !args.json {
         outln!("{} round trips served", round - 1);
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(ended.exit_code())
 }
 
 fn client(args: &Args, server: &str) -> anyhow::Result<ExitCode> {
@@ -121,12 +129,19 @@ fn client(args: &Args, server: &str) -> anyhow::Result<ExitCode> {
     control.barrier()?;
     let style = ProgressStyle::with_template("{bar:40} {percent:>3} %").unwrap_or(ProgressStyle::default_bar());
     let bar = if args.json { ProgressBar::hidden() } else { ProgressBar::new(args.iterations).with_style(style) };
+    let interrupt = Interrupt::install()?;
     let mut half_ns = Vec::with_capacity(args.iterations as usize);
+    let mut ended = Waited::Arrived;
     for round in 1..=args.iterations {
         let start = Instant::now();
         write(&mut session, &remote, args.size, round)?;
-        if !wait_for(&mut session, &mut control, args.size, round, false)? {
-            bail!("the server stopped after {} round trips", round - 1);
+        match wait_for(&mut session, &mut control, args.size, round, &interrupt)? {
+            Waited::Arrived => {}
+            Waited::Ended => bail!("the server stopped after {} round trips", round - 1),
+            Waited::Interrupted => {
+                ended = Waited::Interrupted;
+                break;
+            }
         }
         half_ns.push(start.elapsed().as_nanos() as u64 / 2);
         if round % 256 == 0 {
@@ -135,8 +150,10 @@ fn client(args: &Args, server: &str) -> anyhow::Result<ExitCode> {
     }
     bar.finish_and_clear();
     control.done();
-    print(args, half_ns);
-    Ok(ExitCode::SUCCESS)
+    if !half_ns.is_empty() {
+        print(args, half_ns);
+    }
+    Ok(ended.exit_code())
 }
 
 /// Writes `round` into the peer's second half.
@@ -167,20 +184,41 @@ fn take_completion(session: &mut Session) -> anyhow::Result<bool> {
     Ok(true)
 }
 
-/// Waits until the peer's value of this round is visible; `false` when it ended instead. Polls meanwhile: a thread that polls in
+/// How a wait for the peer's value ended.
+enum Waited {
+    Arrived,
+    /// The peer said that it is done.
+    Ended,
+    /// By a signal.
+    Interrupted,
+}
+
+impl Waited {
+    fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Interrupted => ExitCode::from(interrupt::EXIT_CODE),
+            Self::Arrived | Self::Ended => ExitCode::SUCCESS,
+        }
+    }
+}
+
+/// Waits until the peer's value of this round is visible. Polls meanwhile: a thread that polls in
 /// vain does the device's work, so that no other one has to.
 fn wait_for(
     session: &mut Session,
     control: &mut Control,
     size: u32,
     round: u64,
-    may_end: bool,
-) -> anyhow::Result<bool> {
+    interrupt: &Interrupt,
+) -> anyhow::Result<Waited> {
     let at = 2 * u64::from(size) - 8;
     let start = Instant::now();
     for spins in 0u64.. {
         if session.mr.memory().load_u64(at)? == round {
-            return Ok(true);
+            return Ok(Waited::Arrived);
+        }
+        if interrupt.is_set() {
+            return Ok(Waited::Interrupted);
         }
         take_completion(session)?;
         if spins % 64 == 63 {
@@ -188,7 +226,7 @@ fn wait_for(
         }
         if spins % 65_536 == 65_535 {
             match control.watch(Duration::from_millis(1))? {
-                crate::handshake::Peer::Done if may_end => return Ok(false),
+                crate::handshake::Peer::Done => return Ok(Waited::Ended),
                 crate::handshake::Peer::Vanished(why) => bail!("peer vanished: {why}"),
                 _ => {}
             }
@@ -200,7 +238,7 @@ fn wait_for(
             }
         }
     }
-    Ok(false)
+    Ok(Waited::Ended)
 }
 
 fn print(args: &Args, mut half_ns: Vec<u64>) {
@@ -208,7 +246,7 @@ fn print(args: &Args, mut half_ns: Vec<u64>) {
     let at = |part: f64| half_ns[((half_ns.len() - 1) as f64 * part) as usize] as f64 / 1e3;
     let report = Report {
         size: args.size,
-        iterations: args.iterations,
+        iterations: half_ns.len() as u64,
         min_us: at(0.0),
         p50_us: at(0.5),
         p99_us: at(0.99),

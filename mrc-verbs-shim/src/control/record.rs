@@ -17,7 +17,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 use mrc_afxdp::device::{DeviceEvent, HEAD, Recording};
 use mrc_core::path::EvState;
 use mrc_core::{ErrorCause, Event};
-use mrc_wire::{WireConfig, parse_frame};
+use mrc_wire::{Body, WireConfig, parse_frame};
 use pcap_file::DataLink;
 use pcap_file::pcapng::PcapNgWriter;
 use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
@@ -150,6 +150,7 @@ impl Alarm {
 /// The folder is not safe, or the files cannot be written; half-written ones are removed.
 pub(super) fn write(
     config: &RecordConfig,
+    wire: &WireConfig,
     device: &str,
     reason: &str,
     recording: &Recording,
@@ -163,7 +164,7 @@ pub(super) fn write(
     let pcap = config.folder.join(format!("{device}-{ms}-{reason}.pcapng"));
     let json = pcap.with_extension("json");
     let interfaces: Vec<String> = state.counters.planes.iter().map(|plane| plane.interface.clone()).collect();
-    let written = packets(&pcap, &interfaces, recording, events).and_then(|packets| {
+    let written = packets(&pcap, &interfaces, wire, recording, events).and_then(|packets| {
         let about = serde_json::json!({
             "reason": reason, "unix_ms": ms as u64, "packets": packets, "packets_lost": recording.lost(),
             "events": events, "state": state,
@@ -203,7 +204,13 @@ fn prune(folder: &Path, keep: usize) {
 
 /// The packets as pcapng, one interface per plane. An event is a comment on the first packet that is not older, or on the
 /// last one.
-fn packets(path: &Path, interfaces: &[String], recording: &Recording, events: &[Happened]) -> std::io::Result<u64> {
+fn packets(
+    path: &Path,
+    interfaces: &[String],
+    wire: &WireConfig,
+    recording: &Recording,
+    events: &[Happened],
+) -> std::io::Result<u64> {
     let broken = |error: pcap_file::PcapError| match error {
         pcap_file::PcapError::IoError(error) => error,
         error => std::io::Error::other(error.to_string()),
@@ -228,7 +235,7 @@ fn packets(path: &Path, interfaces: &[String], recording: &Recording, events: &[
         if let Some(why) = packet.discard {
             options.push(EnhancedPacketOption::Comment(format!("discarded: {}", why.name()).into()));
         }
-        let head = without_payload(packet.head, packet.wire_len as usize);
+        let head = without_payload(packet.head, wire);
         let block = EnhancedPacketBlock {
             interface_id: packet.plane.into(),
             timestamp: packet.at,
@@ -243,17 +250,62 @@ fn packets(path: &Path, interfaces: &[String], recording: &Recording, events: &[
     Ok(count)
 }
 
-/// What a head has of the application's data is nobody's business.
-fn without_payload(head: &[u8], wire_len: usize) -> &[u8] {
-    let frame = parse_frame(head, wire_len, &WireConfig::default(), |_| true);
-    let start =
-        frame.ok().map(|frame| frame.payload).filter(|payload| !payload.is_empty()).map(|payload| payload.start);
+/// What a head has of the application's data is nobody's business, whatever ports and code points `wire` gives the host.
+fn without_payload<'h>(head: &'h [u8], wire: &WireConfig) -> &'h [u8] {
+    // A switch may leave some of it in a packet that it trims: such a packet is read as a whole one.
+    let mut whole = *wire;
+    (whole.dscp.trimmed, whole.dscp.trimmed_lasthop) = (u8::MAX, u8::MAX);
+    // Packets that were sent may have another port than those that are taken.
+    let frame = [wire.udp_dport_accept, [wire.udp_dport; 2]].into_iter().find_map(|udp_dport_accept| {
+        let cfg = WireConfig { udp_dport_accept, ..whole };
+        parse_frame(head, usize::from(u16::MAX), &cfg, |_| true).ok()
+    });
+    let start = frame.and_then(|frame| {
+        let is_trimmed = wire.dscp.trim(frame.dscp).is_some();
+        let has_some = matches!(frame.body, Body::Write { .. }) && (is_trimmed || !frame.payload.is_empty());
+        has_some.then_some(frame.payload.start)
+    });
     start.and_then(|start| head.get(..start)).unwrap_or(head)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn golden(name: &str) -> Vec<u8> {
+        let text = include_str!("../../../mrc-wire/tests/golden.json");
+        let all: serde_json::Value = serde_json::from_str(text).unwrap();
+        let hex = all["packets"][name]["hex"].as_str().unwrap();
+        (0..hex.len() / 2).map(|at| u8::from_str_radix(&hex[2 * at..2 * at + 2], 16).unwrap()).collect()
+    }
+
+    #[test]
+    fn no_head_keeps_data_of_the_application() {
+        let whole = golden("write_only_ts");
+        let headers = whole.len() - 13 - 3 - 4;
+        let kept = |frame: &[u8], wire: &WireConfig| without_payload(frame, wire).len();
+        let default = WireConfig::default();
+        assert_eq!(kept(&whole, &default), headers);
+        // Other ports, for sending and for both.
+        let mut other = whole.clone();
+        other[56..58].copy_from_slice(&5000u16.to_be_bytes());
+        assert_eq!(kept(&other, &WireConfig { udp_dport: 5000, ..default }), headers);
+        assert_eq!(kept(&other, &WireConfig { udp_dport_accept: [5000; 2], ..default }), headers);
+        // A code point that says trimmed elsewhere, and one that says it here, with data left in the packet.
+        let mut plan = default;
+        (plan.dscp.trimmable, plan.dscp.trimmed) = (12, 4);
+        assert_eq!(kept(&whole, &plan), headers);
+        let mut marked = whole.clone();
+        marked[14..16].copy_from_slice(&[0x63, 0x00]);
+        for frame in [&marked[..], &marked[..headers + 10]] {
+            assert_eq!(kept(frame, &default), headers);
+            assert_eq!(kept(frame, &plan), headers);
+        }
+        // All else stays.
+        for name in ["sack_ecn", "transport_ack", "trimmed_write_only_ts", "ipv4_write_only_imm_empty"] {
+            assert_eq!(kept(&golden(name), &default), golden(name).len(), "{name}");
+        }
+    }
 
     fn alarm(gap: Duration) -> (Alarm, UnixStream) {
         let (waker, woken) = UnixStream::pair().unwrap();

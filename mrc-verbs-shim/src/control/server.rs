@@ -255,7 +255,8 @@ impl Serving {
         let state = snapshot::state(&self.names, device, &denied, true).map_err(|error| error.to_string())?;
         let recording = device.take_recording().map_err(|error| error.to_string())?;
         let events = lock(&self.log).after(0).events;
-        let recorded = record::write(&self.records, &self.name(), reason, &recording, &events, &state)
+        let wire = device.with_engine(|engine, _| engine.config().wire).map_err(|error| error.to_string())?;
+        let recorded = record::write(&self.records, &wire, &self.name(), reason, &recording, &events, &state)
             .map_err(|error| format!("{}: {error}", self.records.folder.display()))?;
         lock(&self.log).push(What::Control(format!("recorded: {}", recorded.path.display())));
         Ok(recorded)

@@ -17,10 +17,27 @@ pub struct Captured {
     pub at: Option<Duration>,
     pub wire_len: usize,
     pub bytes: Vec<u8>,
+    /// Bytes before its IP header or VLAN tags in the capture, where `bytes` has the 14 of Ethernet.
+    pub link_len: usize,
     /// What the capture says about it.
     pub comments: Vec<String>,
     /// It comes from an interface of another link type, and its bytes are left out.
     pub foreign: bool,
+}
+
+/// Bytes of an Ethernet header.
+const ETH_LEN: usize = 14;
+
+impl Captured {
+    /// Whether the capture has no Ethernet header of it.
+    pub fn lacks_ethernet(&self) -> bool {
+        self.link_len != ETH_LEN
+    }
+
+    /// A place in the captured packet, from the place in `bytes`.
+    pub fn place(&self, at: usize) -> usize {
+        (at + self.link_len).saturating_sub(ETH_LEN)
+    }
 }
 
 /// Calls `each` with every packet of `source`, which errors call `name`, until there are no more or `each` breaks.
@@ -41,12 +58,27 @@ pub fn read(
         [0xD4, 0xC3, 0xB2, 0xA1] | [0xA1, 0xB2, 0xC3, 0xD4] | [0x4D, 0x3C, 0xB2, 0xA1] | [0xA1, 0xB2, 0x3C, 0x4D] => {
             pcap(source, &mut count, &mut each)
         }
-        _ => bail!("{name} is neither pcap nor pcapng"),
+        _ => match compressed(magic) {
+            Some(tool) => bail!("{name} is compressed: `{tool} -dc FILE | mrc decode -` reads it"),
+            None => bail!("{name} is neither pcap nor pcapng"),
+        },
     };
     result.with_context(|| match count {
         0 => format!("{name}, before the first packet"),
         _ => format!("{name}, after packet {count}"),
     })
+}
+
+/// The program that reads a compressed file which begins like this.
+fn compressed(magic: [u8; 4]) -> Option<&'static str> {
+    match magic {
+        [0x1F, 0x8B, ..] => Some("gzip"),
+        [0x28, 0xB5, 0x2F, 0xFD] => Some("zstd"),
+        [0xFD, b'7', b'z', b'X'] => Some("xz"),
+        [b'B', b'Z', b'h', _] => Some("bzip2"),
+        [0x04, 0x22, 0x4D, 0x18] => Some("lz4"),
+        _ => None,
+    }
 }
 
 type Each<'a> = &'a mut dyn FnMut(&Captured) -> ControlFlow<()>;
@@ -126,11 +158,13 @@ fn captured(link: DataLink, at: Option<Duration>, wire_len: u32, data: &[u8]) ->
     let mut bytes = vec![0; 12];
     bytes.extend_from_slice(ethertype);
     bytes.extend_from_slice(data.get(header..).unwrap_or_default());
-    Some(frame(at, (wire_len as usize + 14).saturating_sub(header), bytes))
+    let wire_len = (wire_len as usize + ETH_LEN).saturating_sub(header);
+    Some(Captured { link_len: header, ..frame(at, wire_len, bytes) })
 }
 
-fn frame(at: Option<Duration>, wire_len: usize, bytes: Vec<u8>) -> Captured {
-    Captured { at, wire_len, bytes, comments: Vec::new(), foreign: false }
+/// A frame of Ethernet.
+pub fn frame(at: Option<Duration>, wire_len: usize, bytes: Vec<u8>) -> Captured {
+    Captured { at, wire_len, bytes, link_len: ETH_LEN, comments: Vec::new(), foreign: false }
 }
 
 #[cfg(test)]
@@ -215,6 +249,14 @@ mod tests {
     }
 
     #[test]
+    fn a_compressed_capture_is_named_with_what_reads_it() {
+        for (head, tool) in [(b"\x1f\x8b\x08\x00", "gzip"), (b"\x28\xb5\x2f\xfd", "zstd"), (b"\xfd7zX", "xz")] {
+            let says = all(&head[..]).1.unwrap_err().to_string();
+            assert!(says.contains(&format!("`{tool} -dc FILE | mrc decode -`")), "{says}");
+        }
+    }
+
+    #[test]
     fn a_live_capture_is_read_while_it_grows() {
         struct Growing<'a>(&'a [u8], usize);
         impl Read for Growing<'_> {
@@ -259,6 +301,8 @@ mod tests {
             let (packets, result) = all(&pcap_of(200, link, &[data])[..]);
             result.unwrap();
             assert_eq!((packets[0].wire_len, &packets[0].bytes[14..]), (94, &ip[..]), "{link}");
+            assert_eq!((packets[0].place(94), packets[0].place(14)), (data.len(), data.len() - 80), "{link}");
+            assert!(packets[0].lacks_ethernet(), "{link}");
             assert_eq!(packets[0].bytes[12..14], [0x86, 0xDD], "{link}");
             for len in 0..data.len() {
                 assert!(all(&pcap_of(len, link, &[data])[..]).1.is_ok(), "{link} {len}");

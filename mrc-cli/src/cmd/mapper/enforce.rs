@@ -27,7 +27,9 @@ const BY: &str = "mapper";
 
 /// Reads a policy.
 pub fn read(path: &Path) -> anyhow::Result<Policy> {
-    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read the policy {}", path.display()))?;
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("cannot read the policy {}", path.display()))
+        .map_err(usage)?;
     let policy: Policy = toml::from_str(&text).with_context(|| path.display().to_string()).map_err(usage)?;
     policy.check().with_context(|| path.display().to_string()).map_err(usage)?;
     Ok(policy)
