@@ -376,7 +376,7 @@ fn a_queue_pair_sleeps_until_its_next_deadline() {
 //= RES-004 test
 #[test]
 fn bad_evs_are_probed_rarely_while_nothing_is_sent() {
-    for (busy, probes) in [(true, 3), (false, 1)] {
+    for (busy, probes) in [(true, 4), (false, 1)] {
         let setup = Setup { trimming: Trimming::On, ..Setup::default() };
         net(1, &setup, Weather::default(), |net| {
             net.post(0, 0, 0, 1_000).unwrap();
@@ -387,7 +387,7 @@ fn bad_evs_are_probed_rarely_while_nothing_is_sent() {
             assert!(net.run(SECOND, |net| net.sides[0].info(0).evs.assumed_bad > 0));
             let probed = |net: &Net<'_>| net.used.get(&(0, bad)).copied().unwrap_or(0);
             let (since, before) = (net.now.as_nanos(), probed(net));
-            // The probe of the tail was the first without an answer: the next ones come after 2, 4 and 8 intervals of 1 ms.
+            // The probe of the tail left before: probes come after 1, 2, 4 and 8 intervals of 1 ms, each behind the one before.
             while net.now.as_nanos() < since + 17_000_000 {
                 if busy {
                     net.post(0, 0, 0, 100).unwrap();

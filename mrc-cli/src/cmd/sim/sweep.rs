@@ -55,8 +55,8 @@ again to go on after an interruption. --where AXIS=LABEL runs a part of them, \"
 follow in the same folder. On a cluster: --slurm writes an array script, --jobs a list of commands, one per point and
 line, for any other engine, and --part K/N is every N-th point from K on; all use the same folder.
 
-Exit codes: 0 every point has its results and is complete, 1 one or more failed or are unfinished, 2 usage or a sweep that
-cannot be, 130 interrupted.")]
+Exit codes: 0 every point has its results and is complete or at its planned end (`until = \"limit\"`), 1 one or more
+failed or are unfinished, 2 usage or a sweep that cannot be, 130 interrupted.")]
 pub struct Args {
     /// Sweep file, or name of a ready sweep
     file: PathBuf,

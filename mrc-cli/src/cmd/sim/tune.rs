@@ -35,7 +35,8 @@ A tuning file names a scenario, what is to be small or large, and the sides with
   knob = [{ key = \"transport.roce.qps\", values = [1, 8] }, { key = \"queue.ecn_max_percent\", values = [1, 10, 100] }]
 
 The search goes through the knobs of a side once, in their order: it runs all values of a knob with the search's seed and keeps the
-best, or the default where none is better. A run that does not complete is worse than any that does.
+best, or the default where none is better. A run that does not complete is worse than any that does; for `goodput` a planned
+end (`until = \"limit\"`) is as good.
 
 Exit codes: 0 all runs completed, 1 some did not, 2 usage or a file that cannot be.")]
 pub struct Args {
