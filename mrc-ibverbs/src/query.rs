@@ -25,12 +25,6 @@ const PKEY: u16 = 0xFFFF;
 const GID_TYPE_ROCE_V2: u32 = 2;
 const GID_TYPE_SYSFS_ROCE_V2: u32 = 1;
 
-/// The lower half of the inner address: unique where the address is.
-pub(crate) fn guid(host: &HostFile) -> [u8; 8] {
-    let [.., a, b, c, d, e, f, g, h] = host.gid.octets();
-    [a ^ 0x02, b, c, d, e, f, g, h]
-}
-
 /// Copies the first `len` bytes of `value`.
 ///
 /// # Safety
@@ -47,8 +41,8 @@ fn device_attr(host: &HostFile) -> IbvDeviceAttr {
     }
     IbvDeviceAttr {
         fw_ver,
-        node_guid: guid(host),
-        sys_image_guid: guid(host),
+        node_guid: host.guid(),
+        sys_image_guid: host.guid(),
         max_mr_size: 1 << 47,
         page_size_cap: !0xfff,
         vendor_id: VENDOR_ID,
