@@ -57,8 +57,9 @@ fn device_attr(host: &HostFile) -> IbvDeviceAttr {
         max_cqe: MAX_CQE as c_int,
         max_mr: MAX_MR as c_int,
         max_pd: 1 << 20,
-        // Reads and atomics do not exist, but programs ask for 1 and mean nothing by it.
-        rd_atom: [1, 0, 1, 1, 0],
+        // Reads and atomics do not exist, and queue pairs ignore how many they are told of. Programs ask for what cards take,
+        // and some refuse a device with less (DLSlime).
+        rd_atom: [16, 0, 16 * MAX_QP as c_int, 16, 0],
         atomic_cap: 0,
         max_ee: 0,
         max_rdd: 0,
