@@ -81,18 +81,50 @@ fn exit_codes_mean_the_same_everywhere() {
 
 #[test]
 fn a_program_that_does_not_exist_is_a_wrong_command_line() {
-    let folder = std::env::temp_dir().join(format!("mrc-no-program-{}", std::process::id()));
+    let (folder, config, library) = host_files("mrc-no-program");
+    let (config, library) = (config.to_str().unwrap(), library.to_str().unwrap());
+    let output = mrc(&["verbs-run", "--no-sysfs", "--config", config, "--library", library, "--", "/no/such/program"]);
+    let says = String::from_utf8_lossy(&output.stderr);
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert!(code(&output) == 2 && says.contains("running /no/such/program: No such file"), "{says}");
+}
+
+/// Mooncake took the device for absent and wrote over TCP, since `/dev/infiniband/uverbs0` did not exist. And a program that another
+/// user ran found neither the library nor anything below `/sys/class`.
+#[test]
+fn a_program_finds_device_and_library_whoever_runs_it() {
+    if effective_uid() != 0 {
+        eprintln!("skipped: needs root");
+        return;
+    }
+    let (folder, config, library) = host_files("mrc-views");
+    let run = |script: &str| {
+        let (config, library) = (config.to_str().unwrap(), library.to_str().unwrap());
+        mrc(&["verbs-run", "--config", config, "--library", library, "--", "sh", "-c", script])
+    };
+    let looks = "cd /dev/infiniband && test -c uverbs0 && test -r uverbs0 && test -w uverbs0 || exit 11
+        : >/dev/null || exit 12; test -c /dev/null && ! test -L /dev/null || exit 13; test -d /dev/pts || exit 14
+        script -qec true /dev/null </dev/null >/dev/null || exit 18
+        cat /sys/class/infiniband/mrc0/ports/1/gids/2 /sys/class/infiniband/mrc0/node_guid || exit 15; ls -L $LD_LIBRARY_PATH/libibverbs.so.1 || exit 16
+        cat /sys/class/net/lo/address || exit 17";
+    let as_nobody = format!("setpriv --reuid 65534 --regid 65534 --clear-groups sh -c '{looks}'");
+    for script in [looks, &as_nobody] {
+        let output = run(script);
+        assert_eq!(code(&output), 0, "{script}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+/// A configuration and something to take for the library, in a folder of their own.
+fn host_files(name: &str) -> (PathBuf, PathBuf, PathBuf) {
+    let folder = std::env::temp_dir().join(format!("{name}-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let (config, library) = (folder.join("mrc.toml"), folder.join("libibverbs.so"));
     std::fs::write(&library, b"").unwrap();
     let text = "name = \"hA\"\ngid = \"fd00::1\"\nmtu = 9000\n[[planes]]\ninterface = \"nosuch0\"\n\
         next_hop = \"02:00:00:00:00:01\"\n[[peers]]\nname = \"hB\"\ngid = \"fd00::2\"\nuplinks = 4\n";
     std::fs::write(&config, text).unwrap();
-    let (config, library) = (config.to_str().unwrap(), library.to_str().unwrap());
-    let output = mrc(&["verbs-run", "--no-sysfs", "--config", config, "--library", library, "--", "/no/such/program"]);
-    let says = String::from_utf8_lossy(&output.stderr);
-    std::fs::remove_dir_all(&folder).unwrap();
-    assert!(code(&output) == 2 && says.contains("running /no/such/program: No such file"), "{says}");
+    (folder, config, library)
 }
 
 #[test]

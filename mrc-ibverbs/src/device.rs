@@ -112,7 +112,7 @@ pub(crate) unsafe extern "C" fn get_device_index(device: *mut IbvDevice) -> c_in
 }
 
 pub(crate) unsafe extern "C" fn get_device_guid(device: *mut IbvDevice) -> u64 {
-    host_of(device).map_or(0, |host| u64::from_ne_bytes(query::guid(host)))
+    host_of(device).map_or(0, |host| u64::from_ne_bytes(host.guid()))
 }
 
 /// What outlives a context while objects made in it live.

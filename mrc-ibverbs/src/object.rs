@@ -126,13 +126,33 @@ pub(crate) fn minus_one(result: Result<(), c_int>) -> c_int {
     }
 }
 
-/// Refuses an operation that MRC does not have; the first time it says why.
-pub(crate) fn unsupported(what: &str) -> c_int {
-    static SAID: std::sync::Once = std::sync::Once::new();
-    SAID.call_once(|| {
+/// Refuses something that MRC does not have; the first time it says why. A program may find out by trying that there is none
+/// of one thing, and fail for want of another: each is said.
+pub(crate) fn unsupported(what: &'static str) -> c_int {
+    if first(what) {
         log::error!(
             "{what}: not supported. MRC has two operations, RDMA WRITE and RDMA WRITE WITH IMMEDIATE, on RC queue pairs"
         );
-    });
+    }
     libc::EOPNOTSUPP
+}
+
+/// Whether this is the first time that a program hears of `what`.
+pub(crate) fn first(what: &'static str) -> bool {
+    static SAID: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
+    let mut said = SAID.lock();
+    let new = !said.contains(&what);
+    if new {
+        said.push(what);
+    }
+    new
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn each_thing_that_is_not_there_is_said_once() {
+        let first = ["address handles", "SRQs", "address handles", "SRQs"].map(super::first);
+        assert_eq!(first, [true, true, false, false]);
+    }
 }

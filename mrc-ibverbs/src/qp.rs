@@ -70,18 +70,25 @@ unsafe impl Object for Qp {
     const KIND: Kind = Kind::Qp;
 }
 
+/// The first of these that is too much: name, value, and how much may be asked for.
+fn excess(asked: &IbvQpCap) -> Option<(&'static str, u32, u32)> {
+    let limits = [
+        ("max_send_wr", asked.max_send_wr, MAX_WR as u32),
+        ("max_recv_wr", asked.max_recv_wr, MAX_WR as u32),
+        ("max_send_sge", asked.max_send_sge, 1),
+        ("max_recv_sge", asked.max_recv_sge, MAX_RECV_SGE),
+        ("max_inline_data", asked.max_inline_data, MAX_INLINE),
+    ];
+    limits.into_iter().find(|(_, wanted, most)| wanted > most)
+}
+
 /// Checks and rounds what is asked for.
 fn capabilities(asked: &IbvQpCap) -> Result<IbvQpCap, c_int> {
-    let too_many = asked.max_send_wr as usize > MAX_WR
-        || asked.max_recv_wr as usize > MAX_WR
-        || asked.max_send_sge > 1
-        || asked.max_recv_sge > MAX_RECV_SGE
-        || asked.max_inline_data > MAX_INLINE;
-    if too_many {
-        log::error!(
-            "queue pair: {asked:?} is too much: at most {MAX_WR} requests, 1 send and {MAX_RECV_SGE} receive entries, \
-             {MAX_INLINE} bytes inline"
-        );
+    if let Some((name, wanted, most)) = excess(asked) {
+        // Programs find out by trying how much fits inline: nobody needs to know more than once.
+        if name != "max_inline_data" || object::first(name) {
+            log::error!("queue pair: {name} {wanted} is too much: at most {most}");
+        }
         return Err(libc::EINVAL);
     }
     let max_inline_data = if asked.max_inline_data > 0 { MAX_INLINE } else { 0 };
@@ -575,6 +582,7 @@ mod tests {
             IbvQpCap { max_inline_data: MAX_INLINE + 1, ..base },
         ] {
             assert_eq!(capabilities(&bad).err(), Some(libc::EINVAL));
+            assert!(excess(&bad).is_some_and(|(_, wanted, most)| wanted > most && most > 0));
         }
     }
 

@@ -25,12 +25,6 @@ const PKEY: u16 = 0xFFFF;
 const GID_TYPE_ROCE_V2: u32 = 2;
 const GID_TYPE_SYSFS_ROCE_V2: u32 = 1;
 
-/// The lower half of the inner address: unique where the address is.
-pub(crate) fn guid(host: &HostFile) -> [u8; 8] {
-    let [.., a, b, c, d, e, f, g, h] = host.gid.octets();
-    [a ^ 0x02, b, c, d, e, f, g, h]
-}
-
 /// Copies the first `len` bytes of `value`.
 ///
 /// # Safety
@@ -47,8 +41,8 @@ fn device_attr(host: &HostFile) -> IbvDeviceAttr {
     }
     IbvDeviceAttr {
         fw_ver,
-        node_guid: guid(host),
-        sys_image_guid: guid(host),
+        node_guid: host.guid(),
+        sys_image_guid: host.guid(),
         max_mr_size: 1 << 47,
         page_size_cap: !0xfff,
         vendor_id: VENDOR_ID,
@@ -63,8 +57,9 @@ fn device_attr(host: &HostFile) -> IbvDeviceAttr {
         max_cqe: MAX_CQE as c_int,
         max_mr: MAX_MR as c_int,
         max_pd: 1 << 20,
-        // Reads and atomics do not exist, but programs ask for 1 and mean nothing by it.
-        rd_atom: [1, 0, 1, 1, 0],
+        // Reads and atomics do not exist, and queue pairs ignore how many they are told of. Programs ask for what cards take,
+        // and some refuse a device with less (DLSlime).
+        rd_atom: [16, 0, 16 * MAX_QP as c_int, 16, 0],
         atomic_cap: 0,
         max_ee: 0,
         max_rdd: 0,

@@ -42,17 +42,24 @@ pub(crate) unsafe extern "C" fn event_type_str(event: c_int) -> *const c_char {
     name(&names, event, c"unknown")
 }
 
+const OPCODES: [&CStr; 7] = [
+    c"RDMA_WRITE",
+    c"RDMA_WRITE_WITH_IMM",
+    c"SEND",
+    c"SEND_WITH_IMM",
+    c"RDMA_READ",
+    c"ATOMIC_CMP_AND_SWP",
+    c"ATOMIC_FETCH_AND_ADD",
+];
+
 pub(crate) unsafe extern "C" fn wr_opcode_str(opcode: c_int) -> *const c_char {
-    let names = [
-        c"RDMA_WRITE",
-        c"RDMA_WRITE_WITH_IMM",
-        c"SEND",
-        c"SEND_WITH_IMM",
-        c"RDMA_READ",
-        c"ATOMIC_CMP_AND_SWP",
-        c"ATOMIC_FETCH_AND_ADD",
-    ];
-    name(&names, opcode, c"unknown")
+    name(&OPCODES, opcode, c"unknown")
+}
+
+/// The operation of a work request, for messages.
+pub(crate) fn opcode(opcode: u32) -> &'static str {
+    let known = OPCODES.get(opcode as usize).and_then(|name| name.to_str().ok());
+    known.unwrap_or("this work request")
 }
 
 pub(crate) unsafe extern "C" fn wc_status_str(status: c_int) -> *const c_char {

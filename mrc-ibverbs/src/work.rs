@@ -18,6 +18,7 @@ use crate::abi::{
 use crate::engine::{ENGINE_QUEUE, Engine, failed};
 use crate::object;
 use crate::qp::Qp;
+use crate::text;
 
 /// Memory for data that work requests carry themselves: one slot for each request that can be in flight.
 ///
@@ -173,7 +174,7 @@ impl Qp {
     /// `wr` and what it points to are the application's and readable.
     unsafe fn translate(&self, sends: &SendSide, wr: &IbvSendWr) -> Result<SendWr, c_int> {
         if wr.opcode != WR_RDMA_WRITE && wr.opcode != WR_RDMA_WRITE_WITH_IMM {
-            return Err(object::unsupported("this work request"));
+            return Err(object::unsupported(text::opcode(wr.opcode)));
         }
         let entries = usize::try_from(wr.num_sge).map_err(|_| libc::EINVAL)?;
         if entries > 0 && wr.sg_list.is_null() {
@@ -295,7 +296,7 @@ pub(crate) unsafe extern "C" fn post_recv(qp: *mut IbvQp, mut wr: *mut IbvRecvWr
 
 /// For operations that an extended QP was not created with; also what MRC lacks.
 pub(crate) unsafe extern "C" fn not_an_operation(qp: *mut IbvQpEx) {
-    let code = object::unsupported("this work request");
+    let code = object::unsupported("ibv_wr_* other than writes");
     object::set_errno(code);
     // SAFETY: between start and end, by the contract of each of them.
     unsafe { started(extended(qp)) }.batch.fail(code);

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use log::{Level, LevelFilter, Log, Metadata, Record};
 use mrc_afxdp::device::DeviceEvent;
 use mrc_core::path::{EvEntry, EvState};
-use mrc_core::{Event, Stats};
+use mrc_core::{ErrorCause, Event, Stats};
 use mrc_wire::Qpn;
 
 use crate::host::HostFile;
@@ -175,6 +175,8 @@ pub fn tell(event: &DeviceEvent, peer_of: impl Fn(Qpn) -> Option<String>) {
             (EvState::AssumedBad, _) => log::info!("{line}"),
             _ => log::debug!("{line}"),
         },
+        // Programs end their connections so.
+        DeviceEvent::Engine(Event::QpError { cause: ErrorCause::Application, .. }) => log::info!("{line}"),
         DeviceEvent::Engine(Event::QpError { .. }) => log::warn!("{line}"),
         DeviceEvent::Engine(Event::Port { up: true, .. }) => log::warn!("{line}"),
         DeviceEvent::Engine(Event::Port { .. }) => log::warn!("{line}"),
@@ -243,12 +245,18 @@ mod tests {
         }
         let back = Transition { from: to, to: from, cause: None, ..transition };
         tell(&DeviceEvent::Engine(Event::Ev { qp: Qpn::new(7), transition: back }), |_| None);
+        // The end that a program gives a connection is no trouble; any other is.
+        for cause in [ErrorCause::Application, ErrorCause::PeerSilent] {
+            tell(&DeviceEvent::Engine(Event::QpError { qp: Qpn::new(7), cause }), |_| Some("hB".into()));
+        }
         let said = SAID.lock().unwrap();
-        assert_eq!(said.len(), 11, "{said:?}");
+        assert_eq!(said.len(), 13, "{said:?}");
         let line = "WARN test: peer=hB path=p1u1 GOOD->ASSUMED_BAD reason=reordering qp=0x4f1201";
         assert!(said[0].ends_with(line) && said[0].as_bytes()[10] == b'T', "{said:?}");
         assert!(said[9].ends_with("(more like this one are not shown for 10 s)"), "{said:?}");
         assert!(said[10].ends_with("INFO test: peer=? path=p1u1 ASSUMED_BAD->GOOD reason=told qp=0x7"), "{said:?}");
+        let ended = "INFO test: peer=hB qp=0x7 RTS->ERROR reason=\"moved to ERROR by the application\"";
+        assert!(said[11].ends_with(ended) && said[12].contains("WARN test: peer=hB qp=0x7 RTS->ERROR"), "{said:?}");
         assert_eq!(counters(&Stats::default()), "");
     }
 }

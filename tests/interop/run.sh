@@ -6,7 +6,7 @@
 #   tests/interop/run.sh --short    the same programs for a shorter time, for CI
 #
 # MRC_BIN names the directory of `mrc`, `libibverbs.so` and `lib_mrc.so`; the default builds them. NCCL_LIB names an NCCL
-# library to try as well.
+# library to try as well, MOONCAKE a Python with Mooncake's package.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -232,6 +232,25 @@ else
         wait "$server" || client=$?
         say "nccl_net.py, $option" "$([ "$client" = 0 ] && echo ok || echo FAIL)" "$(grep -c '4 of 4 ok$' "$logs/receive") sizes received"
     done
+fi
+
+# Mooncake's Transfer Engine, which writes over TCP where it finds no device.
+if [ -z "${MOONCAKE:-}" ]; then
+    echo "SKIP mooncake_write.py: MOONCAKE names no Python with it (pip install mooncake-transfer-engine-non-cuda)"
+else
+    rm -f "$logs"/*
+    mooncake() { on "$1" env MC_WORKERS_PER_CTX=1 "$MOONCAKE" tests/interop/mooncake_write.py "${@:2}"; }
+    mooncake hB receive 10.109.0.2 >"$logs/receive" 2>&1 &
+    server=$!
+    wait_for_listener 18603
+    client=0
+    mooncake hA send 10.109.0.1 "$server_address" >"$logs/send" 2>&1 || client=$?
+    wait "$server" || client=$?
+    if [ "$client" = 0 ] && grep -q 'installTransport, type=rdma' "$logs/send" && grep -q 'installTransport, type=rdma' "$logs/receive"; then
+        say "mooncake_write.py" ok "$(cat "$logs"/* | grep -c ' ok$') steps on both sides"
+    else
+        say "mooncake_write.py" FAIL "exit code $client, or TCP"
+    fi
 fi
 
 # A client of lib_mrc.so with our headers; then again until an EV event comes, since all packets of one plane are lost.

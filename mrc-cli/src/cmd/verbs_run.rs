@@ -1,9 +1,10 @@
 //! `mrc verbs-run`: runs a program written for RDMA hardware over this library: the library path, the configuration, and
-//! a `/sys/class/infiniband` for programs that insist on one, in a mount namespace that nobody else sees.
+//! `/sys/class/infiniband` and `/dev/infiniband` for programs that insist on them, in a mount namespace that nobody else sees.
 
 use std::fs;
 use std::io::Write as _;
-use std::os::unix::fs::{MetadataExt as _, symlink};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _, symlink};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus};
@@ -14,10 +15,12 @@ use std::time::Duration;
 use crate::usage::usage;
 use anyhow::{Context as _, anyhow, bail};
 use mrc_verbs_shim::host::{CONFIG_VARIABLE, HostFile};
+use nix::errno::Errno;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, geteuid, mkdtemp};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 /// Arguments of `mrc verbs-run`.
 #[derive(clap::Args)]
@@ -28,7 +31,7 @@ Examples (after `mrc lab up`):
   mrc verbs-run --lab hA -- ib_write_bw -d mrc0 -x 3 10.109.0.2
   mrc verbs-run --config /etc/mrc/mrc.toml -- ./my_program
 
-Root gets the view of /sys; others only the library path.
+Root gets the views of /sys and /dev; others only the library path.
 
 Exit code: the program's own; 2 usage, 3 something is missing here.")]
 pub struct Args {
@@ -44,7 +47,7 @@ pub struct Args {
     /// Our libibverbs; default: beside this program, or in ../lib/mrc
     #[arg(long, value_name = "FILE")]
     library: Option<PathBuf>,
-    /// Leave /sys as it is
+    /// Leave /sys and /dev as they are
     #[arg(long)]
     no_sysfs: bool,
     /// Program and its arguments
@@ -90,6 +93,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         let view = !args.no_sysfs && geteuid().is_root();
         if view {
             sysfs_view(&host, &scratch.0, in_lab).context("making a private /sys (--no-sysfs does without)")?;
+            dev_view().context("making a private /dev (--no-sysfs does without)")?;
         }
         supervise(&mut command).map_err(|error| {
             let missing = error.chain().any(|cause| {
@@ -150,6 +154,8 @@ impl Scratch {
             file.lock()?;
             if fs::metadata(&path).is_ok_and(|now| file.metadata().is_ok_and(|then| now.ino() == then.ino())) {
                 rustix::io::fcntl_setfd(&file, rustix::io::FdFlags::empty())?;
+                // The program may run as another user, who looks for the library here.
+                fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
                 return Ok(Self(path, file));
             }
         }
@@ -166,15 +172,24 @@ impl Scratch {
             if let Ok(file) = fs::File::open(&path)
                 && file.try_lock().is_ok()
             {
-                let _ = fs::remove_dir_all(&path);
+                Self::remove(&path);
             }
         }
+    }
+
+    /// Removes the directory, its links and its empty directories. Never more: inside a run's mount namespace its `sys` is the
+    /// machine's.
+    fn remove(path: &Path) {
+        for entry in fs::read_dir(path).into_iter().flatten().flatten() {
+            let _ = fs::remove_file(entry.path()).or_else(|_| fs::remove_dir(entry.path()));
+        }
+        let _ = fs::remove_dir(path);
     }
 }
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
+        Self::remove(&self.0);
     }
 }
 
@@ -220,6 +235,51 @@ fn sysfs_view(host: &HostFile, scratch: &Path, fresh: bool) -> anyhow::Result<()
     describe(host, Path::new("/sys/class"))
 }
 
+/// Gives this thread's mount namespace a `/dev/infiniband` with our device. Some programs take a device for absent unless
+/// `uverbs0` is a character device that they may read and write. Nobody opens it: it is `/dev/null`.
+///
+/// Where the machine has no such directory, `/dev` is replaced: a directory with the same entries, each mounted again.
+fn dev_view() -> anyhow::Result<()> {
+    const OURS: &str = "/dev/infiniband";
+    let none = None::<&str>;
+    if !Path::new(OURS).is_dir() {
+        // Leads to what was there once it is covered.
+        let before = fs::File::open("/dev")?;
+        mount(Some("tmpfs"), "/dev", Some("tmpfs"), MsFlags::MS_NOSUID, Some("mode=755"))?;
+        for entry in fs::read_dir(format!("/proc/self/fd/{}", before.as_raw_fd()))? {
+            let entry = entry?;
+            let (from, to, kind) = (entry.path(), Path::new("/dev").join(entry.file_name()), entry.file_type()?);
+            if kind.is_symlink() {
+                symlink(fs::read_link(from)?, to)?;
+                continue;
+            }
+            // It looks for the directory of terminals beside itself, and mounted again it would look in vain.
+            if entry.file_name() == "ptmx" && kind.is_char_device() {
+                let (mode, number) = (Mode::from_raw_mode(0o666), entry.metadata()?.rdev());
+                match mknodat(CWD, &to, FileType::CharacterDevice, mode, number) {
+                    Ok(()) => fs::set_permissions(&to, entry.metadata()?.permissions())?,
+                    Err(_) => symlink("pts/ptmx", &to)?,
+                }
+                continue;
+            }
+            if kind.is_dir() {
+                fs::create_dir(&to)?;
+            } else {
+                fs::File::create(&to)?;
+            }
+            match mount(Some(&from), &to, none, MsFlags::MS_BIND | MsFlags::MS_REC, none) {
+                // It went meanwhile.
+                Err(Errno::ENOENT) => {}
+                done => done.with_context(|| to.display().to_string())?,
+            }
+        }
+        fs::create_dir(OURS)?;
+    }
+    mount(Some("tmpfs"), OURS, Some("tmpfs"), MsFlags::MS_NOSUID, Some("mode=755"))?;
+    symlink("/dev/null", Path::new(OURS).join("uverbs0"))?;
+    Ok(())
+}
+
 /// The files that programs read about an RDMA device.
 fn describe(host: &HostFile, class: &Path) -> anyhow::Result<()> {
     let device = class.join("infiniband").join(&host.device);
@@ -234,7 +294,12 @@ fn describe(host: &HostFile, class: &Path) -> anyhow::Result<()> {
             .and_then(|mut file| writeln!(file, "{text}"))
             .with_context(|| path.display().to_string())
     };
+    let guid: Vec<String> = host.guid().chunks(2).map(|pair| format!("{:02x}{:02x}", pair[0], pair[1])).collect();
     put(device.join("node_type"), "1: CA")?;
+    put(device.join("node_guid"), &guid.join(":"))?;
+    put(device.join("sys_image_guid"), &guid.join(":"))?;
+    put(device.join("node_desc"), &host.name)?;
+    put(device.join("hw_rev"), "1")?;
     put(device.join("fw_ver"), env!("CARGO_PKG_VERSION"))?;
     put(device.join("board_id"), "MRC_SOFTWARE")?;
     put(device.join("hca_type"), "MRC")?;
@@ -242,7 +307,11 @@ fn describe(host: &HostFile, class: &Path) -> anyhow::Result<()> {
     put(port.join("phys_state"), "5: LinkUp")?;
     put(port.join("link_layer"), "Ethernet")?;
     put(port.join("rate"), "100 Gb/sec (4X EDR)")?;
-    put(port.join("lid"), "0x0")?;
+    for (file, text) in
+        [("lid", "0x0"), ("lid_mask_count", "0"), ("sm_lid", "0x0"), ("sm_sl", "0"), ("cap_mask", "0x04000000")]
+    {
+        put(port.join(file), text)?;
+    }
     put(port.join("pkeys/0"), "0xffff")?;
     let first = host.planes.first().map_or("lo", |plane| plane.interface.as_str());
     for (index, gid) in host.gids().iter().enumerate() {

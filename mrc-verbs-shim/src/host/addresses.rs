@@ -10,6 +10,12 @@ use mrc_wire::{Ip, PortNum};
 use super::{HostFile, HostPeer};
 
 impl HostFile {
+    /// The device's GUID, from the lower half of the inner address: unique where the address is.
+    pub fn guid(&self) -> [u8; 8] {
+        let [.., a, b, c, d, e, f, g, h] = self.gid.octets();
+        [a ^ 0x02, b, c, d, e, f, g, h]
+    }
+
     /// Gives packets to and from `peer`, which `device` knows as `handle`, their inner addresses on each plane where they are not
     /// the GIDs. It has to be done before a queue pair uses the peer.
     ///
