@@ -84,6 +84,7 @@ ready![
     "experiments/table-sweep",
     "experiments/trimming-sweep",
     "experiments/two-flows-one-ev",
+    "experiments/uplinks-one-by-one",
     "experiments/victim-four-sweep",
     "experiments/victim-sweep",
     "parity/incast15",
