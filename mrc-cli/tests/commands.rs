@@ -105,7 +105,7 @@ fn a_program_finds_device_and_library_whoever_runs_it() {
     let looks = "cd /dev/infiniband && test -c uverbs0 && test -r uverbs0 && test -w uverbs0 || exit 11
         : >/dev/null || exit 12; test -c /dev/null && ! test -L /dev/null || exit 13; test -d /dev/pts || exit 14
         script -qec true /dev/null </dev/null >/dev/null || exit 18
-        cat /sys/class/infiniband/mrc0/ports/1/gids/2 /sys/class/infiniband/mrc0/node_guid || exit 15; ls -L $LD_LIBRARY_PATH/libibverbs.so.1 || exit 16
+        cat /sys/class/infiniband/mrc0/ports/1/gids/2 /sys/class/infiniband/mrc0/node_guid || exit 15; ls -L ${LD_LIBRARY_PATH%%:*}/libibverbs.so.1 || exit 16
         cat /sys/class/net/lo/address || exit 17";
     let as_nobody = format!("setpriv --reuid 65534 --regid 65534 --clear-groups sh -c '{looks}'");
     for script in [looks, &as_nobody] {
