@@ -103,7 +103,7 @@ fn goodput_follows_the_links_of_a_plane() {
             let rates = &bins(&results)[from..from + 8];
             near(rates.iter().sum::<f64>() / 8.0, links * 96.6, 2.0);
         }
-        // What an EV that is down costs is over when its back-off ends: within the time that it was down.
+        // What was in flight on the links, and little more.
         assert!(results.retransmitted_percent < 1.0, "seed {seed}: {}", results.retransmitted_percent);
     }
 }

@@ -289,10 +289,11 @@ impl RoceTransport {
 
     /// Begins the retransmission timer anew, or ends it where nothing is in flight and a port leads on.
     fn arm(&mut self, now: Instant, qp: u32) {
-        let without_port = self.port_of(qp).is_none();
+        let sender = &self.qps[qp as usize].sender;
+        let in_flight = sender.in_flight();
+        let waits_for_port = in_flight == 0 && sender.is_ready() && self.port_of(qp).is_none();
         let slot = &mut self.qps[qp as usize];
-        let in_flight = slot.sender.in_flight();
-        if in_flight == 0 && !(without_port && slot.sender.is_ready()) {
+        if in_flight == 0 && !waits_for_port {
             slot.rto_at = Instant::FAR;
             return;
         }
