@@ -40,7 +40,7 @@ static struct knob {
     {"answers_on_silent_planes", 0, 0, 0}, {"complete_on_sack", 0, 0, 0}, {"stale_nak_fatal", 0, 0, 0},
     {"retry_strict", 0, 0, 0}, {"msn_start", 0, 0, 0}, {"rqmsn_start", 0, 0, 0}, {"reject_zero_len", 0, 0, 0},
     {"ctl_ect", 0, 0, 0}, {"always_skip_after", 0, 0, 0}, {"wimm_nak_syndrome", 0x61, 0, 0}, {"no_receive", 0, 0, 0},
-    {"tail_retry_lenient", 0, 0, 0}, {"planes", 1, 0, 0}, {"ip", 6, 0, 0}, {"srv6", 0, 0, 0}, {"base_rtt", 50000, 0, 0},
+    {"tail_retry_lenient", 0, 0, 0}, {"tail_retry_paced", 0, 0, 0}, {"planes", 1, 0, 0}, {"ip", 6, 0, 0}, {"srv6", 0, 0, 0}, {"base_rtt", 50000, 0, 0},
     {"target_delay", 50000, 0, 0}, {"window", 262144, 0, 0}, {"reorder_min", 3, 0, 0}, {"reorder_factor", 384, 0, 0},
     {"probe_limit", 10000, 0, 0}, {"keepalive", 0, 0, 0}, {"skip_time", 0, 0, 0}, {"loss_ev_action", 0, 0, 0},
     {"resurrect_probes", 1, 0, 0}, {"probe_interval", 1000000, 0, 0}, {"ev_min_active", 1, 0, 0},

@@ -79,6 +79,7 @@ readings! {
     oq_10_another_nak_code: "wimm_nak_syndrome=0x63", 1, ["aeth.syndrome"];
     oq_11_a_sack_completes: "complete_on_sack=1", 8, ["behaviour"];
     oq_12_every_retry_counts: "retry_strict=1", 1, ["behaviour"];
+    oq_12_tails_are_retries_at_the_pace_of_packets: "tail_retry_paced=1", 3, ["behaviour"];
     oq_13_doubling_begins_at_t0: "exp_from_t0=1", 1, ["behaviour"];
     oq_14_more_packets_overtake: "reorder_min=6", 7, ["behaviour"];
     oq_14_a_smaller_part_of_the_window_overtakes: "reorder_factor=64", 7, ["behaviour"];

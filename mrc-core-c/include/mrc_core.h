@@ -30,7 +30,7 @@ struct mrc_core_endpoint;
 /* An endpoint that is being filled from an image; opaque. */
 struct mrc_core_import;
 
-#define MRC_CORE_ABI 13u /* Version of this interface. It changes whenever a struct, a number or a promise does. */
+#define MRC_CORE_ABI 14u /* Version of this interface. It changes whenever a struct, a number or a promise does. */
 
 #define MRC_CORE_SEED_LEN 16u /* Bytes of the seed that mrc_core_init() takes. */
 
@@ -419,6 +419,8 @@ struct mrc_core_config {
     uint8_t no_receive;
     /* Do not charge a repeated tail to the retry budget while the peer answers it. */
     uint8_t tail_retry_lenient;
+    /* Charge a repeated tail to the retry budget no faster than the timer of a packet, whose waits grow. 0: one retry per T0. */
+    uint8_t tail_retry_paced;
     /* QPs of an EV profile take over from each other which EVs are bad. */
     uint8_t share_bad_evs;
     /* Take the time that endpoint responses wait out of the timestamps they reflect. */
@@ -1176,7 +1178,8 @@ int32_t mrc_core_config_default(struct mrc_core_config *config);
 
 /* As mrc_core_config_default(), with the choices that cost an implementation in software least: turns of 64 KiB,
  * Transport ACKs at the end of messages only, acknowledgements asked for when nothing more may leave, one SACK for what
- * was received together, and a tenth of the EV probes. The default keeps to the letter of the specification instead. */
+ * was received together, a tenth of the EV probes, and `tail_retry_paced`. The default keeps to the letter of the
+ * specification instead. */
 int32_t mrc_core_config_software(struct mrc_core_config *config);
 
 /* Fills `rtr` with the defaults; the caller sets `peer`, `ev_profile`, `dest_qp` and `rq_psn`. */

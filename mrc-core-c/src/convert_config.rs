@@ -83,6 +83,7 @@ pub(crate) fn endpoint_config(c: &mrc_core_config) -> Result<EndpointConfig, Fau
         _ => return Err(range("no_receive")),
     };
     config.tail_retry_lenient = c.tail_retry_lenient != 0;
+    config.tail_retry_paced = c.tail_retry_paced != 0;
     config.port_update_rto_ns = c.port_update_rto_ns;
     config.port_update_max_ns = c.port_update_max_ns;
     config.port_unmask_after_ns = c.port_unmask_after_ns;
@@ -153,6 +154,7 @@ pub(crate) fn config_of(config: &EndpointConfig) -> mrc_core_config {
             NoReceive::Nak => MRC_CORE_NO_RECEIVE_NAK,
         },
         tail_retry_lenient: config.tail_retry_lenient.into(),
+        tail_retry_paced: config.tail_retry_paced.into(),
         port_update_rto_ns: config.port_update_rto_ns,
         port_update_max_ns: config.port_update_max_ns,
         port_unmask_after_ns: config.port_unmask_after_ns,

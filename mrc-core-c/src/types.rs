@@ -240,6 +240,8 @@ pub struct mrc_core_config {
     pub no_receive: u8,
     /// Do not charge a repeated tail to the retry budget while the peer answers it.
     pub tail_retry_lenient: u8,
+    /// Charge a repeated tail to the retry budget no faster than the timer of a packet, whose waits grow. 0: one retry per T0.
+    pub tail_retry_paced: u8,
     /// QPs of an EV profile take over from each other which EVs are bad.
     pub share_bad_evs: u8,
     /// Take the time that endpoint responses wait out of the timestamps they reflect.

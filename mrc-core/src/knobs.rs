@@ -90,6 +90,7 @@ impl EndpointConfig {
         "stale_nak_fatal",
         "tack_within_message",
         "tail_retry_lenient",
+        "tail_retry_paced",
         "timestamps",
         "turn_bytes",
         "udp_accept",
@@ -151,6 +152,7 @@ impl EndpointConfig {
             "stale_nak_fatal" => self.stale_nak_fatal = flag(value)?,
             "tack_within_message" => self.tack_within_message = flag(value)?,
             "tail_retry_lenient" => self.tail_retry_lenient = flag(value)?,
+            "tail_retry_paced" => self.tail_retry_paced = flag(value)?,
             "timestamps" => self.timestamps = flag(value)?,
             "turn_bytes" => self.turn_bytes = fit(value)?,
             "udp_accept" => {
@@ -294,9 +296,13 @@ mod tests {
     #[test]
     fn turns_reports_and_losses_have_names() {
         let mut software = EndpointConfig::default();
-        for (name, value) in
-            [("turn_bytes", 65_536), ("tack_within_message", 0), ("ask_each_message", 0), ("merge_sacks", 1)]
-        {
+        for (name, value) in [
+            ("turn_bytes", 65_536),
+            ("tack_within_message", 0),
+            ("ask_each_message", 0),
+            ("merge_sacks", 1),
+            ("tail_retry_paced", 1),
+        ] {
             assert_eq!(software.set_knob(name, value), Ok(()), "{name}");
         }
         software.set_knob("ev_probe_rate", 2_000).unwrap();

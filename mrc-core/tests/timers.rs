@@ -156,6 +156,40 @@ fn silence_behind_packets_that_arrived_ends_the_queue_pair() {
     });
 }
 
+/// All that is missing is a Transport ACK when the peer falls silent. The repeated tail goes each T0 and spends the budget with
+/// each repetition, or, by the knob, as slowly as a packet.
+//= TACK-004, RETRY-003 test
+#[test]
+fn a_silent_peer_has_as_long_for_a_transport_ack_by_the_knob() {
+    let retry = RetryConfig { timeout: 8, linear: 1, exponential: 2 };
+    let t0 = retry.t0_ns().unwrap();
+    let silence = |tweak: fn(&mut EndpointConfig)| {
+        let mut waited = (0, 0);
+        net(1, &Setup { retry, tweak, ..Setup::default() }, Weather::default(), |net| {
+            net.post(0, 0, 0, 64).unwrap();
+            // The SACK arrives, the Transport ACK does not.
+            while let Some(((at, _), (to, port, frame))) = net.wire.pop_first() {
+                net.now = Instant::from_nanos(at);
+                let parsed = parse_frame(&frame, frame.len(), &WireConfig::default(), |_| true).unwrap();
+                if !matches!(parsed.body, Body::Ack(_)) {
+                    net.deliver(to, port, &frame).unwrap();
+                    net.drain(to);
+                }
+            }
+            assert_eq!(net.sides[0].info(0).load.inflight_pkts, 0, "the packet is reported");
+            let heard = net.now;
+            net.weather = Weather { dead: true, ..Weather::default() };
+            assert!(net.run(100 * t0, |net| !net.sides[0].completions.is_empty()));
+            assert_eq!(net.sides[0].completions[0].status, Status::RetryExceeded);
+            waited = ((net.now.since(heard) + t0 / 2) / t0, net.sides[0].engine.stats().tail_resent);
+        });
+        waited
+    };
+    assert_eq!(silence(|_| {}), (4, 3), "one linear retry, two exponential ones, and the one that is too many");
+    assert_eq!(silence(|cfg| cfg.tail_retry_paced = true), (15, 14));
+    assert_eq!(retry.budget_ns(), Some(15 * t0), "as long as a packet has");
+}
+
 /// What is posted after the queue pair failed is flushed: it was never under way.
 //= ERR-001 test
 #[test]

@@ -111,6 +111,10 @@ pub struct EndpointConfig {
     /// Do not charge a repeated tail to the retry budget while the peer answers it: a responder that holds its Transport
     /// ACK back for want of a receive request then never fails the QP (open question 38).
     pub tail_retry_lenient: bool,
+    /// Charge a repeated tail to the retry budget no faster than the timer of a packet, which waits longer after each retry: a peer
+    /// that falls silent then has as long as [`RetryConfig::budget_ns`], also where only a Transport ACK is missing. Without,
+    /// each repetition is a retry, one per T0 (open question 12).
+    pub tail_retry_paced: bool,
     /// Endpoint operations of peers answered per second, after a burst of 32; the others are dropped. 0 answers none.
     pub endpoint_rate_limit: u32,
     /// An EV that one QP finds bad is bad for all QPs of its profile, each of which then probes it by itself (open question
@@ -198,6 +202,7 @@ impl Default for EndpointConfig {
             events: crate::EventMask::default(),
             no_receive: NoReceive::Hold,
             tail_retry_lenient: false,
+            tail_retry_paced: false,
             endpoint_rate_limit: 100_000,
             share_bad_evs: false,
             ev_probe_rate_limit: 20_000,
@@ -221,7 +226,8 @@ impl EndpointConfig {
     /// The default, which keeps to the letter of the specification wherever a knob lets one choose, with the choices that
     /// cost an implementation in software least: turns of 64 KiB, whose packets draw one SACK together, Transport ACKs at the end of
     /// messages only, acknowledgements asked for when nothing more may leave, one SACK for what was received together, and a
-    /// tenth of the EV probes: in software a probe and its answer cost as much as two packets of data.
+    /// tenth of the EV probes: in software a probe and its answer cost as much as two packets of data. And with a budget of
+    /// retries that lasts as long for a tail as for any packet (`tail_retry_paced`): a peer's threads may have to wait.
     pub fn software() -> Self {
         Self {
             turn_bytes: 65_536,
@@ -229,6 +235,7 @@ impl EndpointConfig {
             ask_each_message: false,
             merge_sacks: true,
             ev_probe_rate_limit: 2_000,
+            tail_retry_paced: true,
             ..Self::default()
         }
     }
@@ -443,7 +450,7 @@ crate::image::stored!(struct EndpointConfig {
     ports, gids, shard, wire, pkey, measurement_life_ns, sack_gen_threshold, merge_sacks, tack_within_message, oor_silent,
     answers_on_silent_planes, complete_on_sack, stale_nak_fatal, retry_strict, msn_start, rqmsn_start, placement,
     reject_zero_len, timestamps, ctl_ect, always_skip_after, wimm_nak_syndrome, size_overhead, ack_msn_zero, ask_each_message,
-    turn_bytes, call_budget, cc, events, no_receive, tail_retry_lenient, endpoint_rate_limit, share_bad_evs,
+    turn_bytes, call_budget, cc, events, no_receive, tail_retry_lenient, tail_retry_paced, endpoint_rate_limit, share_bad_evs,
     ev_probe_rate_limit, endpoint_svc_time, port_update_rto_ns, port_update_max_ns, port_unmask_after_ns, probe_masked_ports,
     port_update_on_rts, port_mask_zero_based, bitmap_reach, right_edge_retreats, send_below_window,
 });

@@ -173,7 +173,20 @@ impl TxSide<'_, '_> {
         if self.is_stranded() || !timed || (answered && self.cfg.tail_retry_lenient) {
             return None;
         }
+        if self.cfg.tail_retry_paced
+            && self.qp.req.retry_cnt > 0
+            && now.since(self.qp.req.last_retry) < self.tail_pause_ns()
+        {
+            return None;
+        }
         self.count_retry(now, self.qp.req.tack.next())
+    }
+
+    /// How long after a retry a repeated tail is the next one, where it is charged no faster than a packet. Repetitions are T0
+    /// apart: half of that less, so that one that is a little early counts, too.
+    fn tail_pause_ns(&self) -> u64 {
+        let retry = &self.qp.req.retry;
+        retry.interval_ns(self.qp.req.retry_cnt).saturating_sub(retry.t0_ns().unwrap_or(0) / 2)
     }
 
     /// Asks for the probes that the paths want: of bad EVs, and of alternatives.

@@ -727,7 +727,9 @@ impl Requester {
         {
             self.tack_wait = Some(now);
             self.resend_tail = true;
-            if !stranded && (self.last_heard <= since || !setup.tail_retry_lenient) {
+            let pause = interval(self.retry, self.retries) - t0(self.retry) / 2;
+            let early = setup.tail_retry_paced && self.retries > 0 && now - self.last_retry < pause;
+            if !stranded && !early && (self.last_heard <= since || !setup.tail_retry_lenient) {
                 failure = self.retry(setup, now, self.tack + 1);
             }
         }

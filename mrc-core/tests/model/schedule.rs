@@ -34,6 +34,7 @@ pub(crate) struct Setup {
     pub(crate) max_wimm_dest: u16,
     pub(crate) no_receive: NoReceive,
     pub(crate) tail_retry_lenient: bool,
+    pub(crate) tail_retry_paced: bool,
     pub(crate) sack_gen_threshold: u32,
     pub(crate) merge_sacks: bool,
     pub(crate) tack_within_message: bool,
@@ -229,6 +230,7 @@ impl Setup {
             reorder_tolerance: pick(rng, &[0, 256, 512]),
             reorder_floor_ns: pick(rng, &[0, 0, 5_120]),
             delayed_placement: chance(rng, 40),
+            tail_retry_paced: chance(rng, 50),
         }
     }
 }

@@ -66,6 +66,7 @@ pub(crate) fn engine<'s>(
         always_skip_after: setup.always_skip_after,
         no_receive: setup.no_receive,
         tail_retry_lenient: setup.tail_retry_lenient,
+        tail_retry_paced: setup.tail_retry_paced,
         placement: if setup.delayed_placement { PlacementMode::Reported } else { PlacementMode::BeforePoll },
         events: EventMask::NONE,
         cc: setup.congestion_control(),

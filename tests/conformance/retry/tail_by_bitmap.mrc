@@ -1,6 +1,6 @@
 # A SACK whose bitmap covers what its cumulative PSN does not: without a Transport ACK the last packet is repeated, then the QP ends
 requires TACK-004, RETRY-003
-knobs timeout=6 linear=1 exp=0 base_rtt=1000000 complete_on_sack=0 tail_retry_lenient=0
+knobs timeout=6 linear=1 exp=0 base_rtt=1000000 complete_on_sack=0 tail_retry_lenient=0 tail_retry_paced=0
 
 0          ! write len=64 id=1
 0          > write_only psn=0
