@@ -99,6 +99,13 @@ pub struct Configuration {
     pub stayed: usize,
 }
 
+impl Configuration {
+    /// Runs that completed or ended as they were meant to.
+    pub const fn ended(&self) -> usize {
+        self.complete + self.planned
+    }
+}
+
 /// The name of a point without its seed.
 pub fn without_seed(point: &Point) -> &str {
     // One hyphen: a label may end in another one.

@@ -1,6 +1,6 @@
 //! The cases of one axis of a sweep against each other, over all combinations of the other axes (`compare` of a sweep file).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use mrc_sim::run::Results;
@@ -10,7 +10,7 @@ use super::sweep::{Manifest, Point};
 
 /// A case at most so much slower than the best one counts as equal to it.
 pub const EQUAL: f64 = 1.05;
-/// What a combination counts in which not every run of a case completed.
+/// What a combination counts in which not every run of a case came to its end.
 pub const UNFINISHED: f64 = 10.0;
 
 /// One case in one combination.
@@ -21,20 +21,23 @@ pub struct Cell {
     pub at: Vec<String>,
     /// Its figures over the seeds.
     pub figures: Configuration,
-    /// Its cost over that of the best case there; `None` where none is complete.
+    /// Its cost over that of the best case there; `None` where none came to its end.
     pub ratio: Option<f64>,
 }
 
 impl Cell {
-    /// Whether all its runs completed.
-    pub const fn is_complete(&self) -> bool {
-        self.figures.complete == self.figures.runs
+    /// Whether all its runs completed or ended as they were meant to.
+    pub const fn has_ended(&self) -> bool {
+        self.figures.ended() == self.figures.runs
     }
 
-    /// What cases are compared by: the time of an iteration of a collective, else the 99th percentile of completion times.
-    fn cost(&self) -> Option<f64> {
-        let of_bus = self.figures.bus_gbit_per_s.filter(|bus| bus.mean > 0.0).map(|bus| 1.0 / bus.mean);
-        of_bus.or_else(|| self.figures.fct_p99_us.map(|fct| fct.mean)).filter(|_| self.is_complete())
+    /// What cases are compared by: the time of an iteration of a collective, else the 99th percentile of completion times. Runs
+    /// with a planned end have neither; where there are such, by `goodput`.
+    fn cost(&self, goodput: bool) -> Option<f64> {
+        let time_of = |rate: Option<Estimate>| rate.filter(|rate| rate.mean > 0.0).map(|rate| 1.0 / rate.mean);
+        let Configuration { bus_gbit_per_s: bus, fct_p99_us: fct, goodput_gbit_per_s, .. } = self.figures;
+        let cost = if goodput { time_of(goodput_gbit_per_s) } else { time_of(bus).or_else(|| fct.map(|fct| fct.mean)) };
+        cost.filter(|_| self.has_ended())
     }
 }
 
@@ -46,13 +49,13 @@ pub struct Case {
     pub cells: usize,
     /// Those in which it was the best or equal to it.
     pub best: usize,
-    /// Those in which not all its runs completed.
+    /// Those in which not all its runs came to their end.
     pub unfinished: usize,
     /// Geometric mean of its ratios.
     pub mean: f64,
     /// The same by axis and label, in the order of [`Table::labels`].
     pub by_label: Vec<Option<f64>>,
-    /// Its worst complete combination.
+    /// Its worst combination of those that came to their end.
     pub worst: Option<(String, f64)>,
     /// Of the combinations with faulty links: those it left in every run, all of them, and the median time in microseconds.
     pub left: (usize, usize, Option<f64>),
@@ -167,15 +170,18 @@ pub fn of<'a>(sweep: &Manifest, results: impl Fn(&Point) -> Option<&'a Results>)
         let (at, case) = key;
         cells.push(Cell { case, at, figures: pool::configuration(&name, &runs), ratio: None });
     }
+    let planned = cells.iter().filter(|cell| cell.figures.planned > 0).map(|cell| cell.at.clone());
+    let by_goodput: BTreeSet<Vec<String>> = planned.collect();
     let mut best: BTreeMap<Vec<String>, f64> = BTreeMap::new();
     for cell in &cells {
-        if let Some(cost) = cell.cost() {
+        if let Some(cost) = cell.cost(by_goodput.contains(&cell.at)) {
             best.entry(cell.at.clone()).and_modify(|least| *least = least.min(cost)).or_insert(cost);
         }
     }
     for cell in &mut cells {
         let least = best.get(&cell.at).copied();
-        cell.ratio = cell.cost().or_else(|| least.map(|least| least * UNFINISHED)).zip(least).map(|(a, b)| a / b);
+        let cost = cell.cost(by_goodput.contains(&cell.at));
+        cell.ratio = cost.or_else(|| least.map(|least| least * UNFINISHED)).zip(least).map(|(a, b)| a / b);
     }
     let labels: Vec<(String, Vec<String>)> = others
         .iter()
@@ -213,8 +219,8 @@ fn case(name: String, cells: &[Cell], labels: &[(String, Vec<String>)]) -> Case 
     for (nth, (_, all)) in labels.iter().enumerate() {
         by_label.extend(all.iter().map(|label| ratio_where(&|cell: &Cell| cell.at[nth] == *label)));
     }
-    let complete = own.iter().filter(|cell| cell.is_complete());
-    let worst = complete.filter_map(|cell| Some((cell.at.join(", "), cell.ratio?)));
+    let ended = own.iter().filter(|cell| cell.has_ended());
+    let worst = ended.filter_map(|cell| Some((cell.at.join(", "), cell.ratio?)));
     let worst = worst.max_by(|a, b| a.1.total_cmp(&b.1));
     let faulty: Vec<&&Cell> = own.iter().filter(|cell| cell.figures.bad_share_percent.is_some()).collect();
     let left = faulty.iter().filter(|cell| cell.figures.stayed == 0);
@@ -222,8 +228,8 @@ fn case(name: String, cells: &[Cell], labels: &[(String, Vec<String>)]) -> Case 
     times.sort_unstable_by(f64::total_cmp);
     Case {
         cells: own.len(),
-        best: own.iter().filter(|cell| cell.is_complete() && cell.ratio.is_some_and(|ratio| ratio <= EQUAL)).count(),
-        unfinished: own.iter().filter(|cell| !cell.is_complete()).count(),
+        best: own.iter().filter(|cell| cell.has_ended() && cell.ratio.is_some_and(|ratio| ratio <= EQUAL)).count(),
+        unfinished: own.iter().filter(|cell| !cell.has_ended()).count(),
         mean: ratio_where(&|_: &Cell| true).unwrap_or(f64::INFINITY),
         by_label,
         worst,
@@ -250,7 +256,7 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mrc_sim::run::{BadPath, Distribution, GroupReport};
+    use mrc_sim::run::{BadPath, Distribution, GroupReport, RunEnd};
 
     fn run(us: Option<f64>, bad: Option<BadPath>) -> Results {
         let fct = |us| Distribution { mean: us, p50: us, p90: us, p99: us, p999: us, max: us };
@@ -301,6 +307,24 @@ mod tests {
         assert!(a.verdict().contains("in the worst (loss)") && a.verdict().contains("in 1 of 1, after 30 us"));
         assert!(b.verdict().contains("does not complete in 1") && b.verdict().contains("Never leaves"));
         assert!(table.text().contains("12 of 12 points"));
+    }
+
+    /// A run that ends by plan has no completion times: where one does, goodput ranks the cases, also those that completed.
+    #[test]
+    fn steady_states_compare_by_their_goodput() {
+        let sweep = sweep(&["a", "b", "c"], &["none"]);
+        let of = |point: &Point| {
+            let planned = |rate| Results { ended: RunEnd::Planned, goodput_gbit_per_s: rate, ..Results::default() };
+            match &point.at["scheme"][..] {
+                "a" => planned(50.0),
+                "b" => planned(100.0),
+                _ => Results { goodput_gbit_per_s: 25.0, ..run(Some(1.0), None) },
+            }
+        };
+        let results: BTreeMap<&str, Results> = sweep.points.iter().map(|point| (&point.name[..], of(point))).collect();
+        let table = super::of(&sweep, |point| results.get(&point.name[..])).unwrap();
+        let names: Vec<_> = table.cases.iter().map(|case| (&case.name[..], case.mean, case.unfinished)).collect();
+        assert_eq!(names, [("b", 1.0, 0), ("a", 2.0, 0), ("c", 4.0, 0)]);
     }
 
     #[test]

@@ -16,7 +16,8 @@ pub fn html(compared: &Table, without: &[Without]) -> String {
         page,
         "<h2 id=\"verdict\">Verdict by {axis}</h2>\n<p>{have} of {all} points. A case is compared, in each combination of the \
          other axes, with the best one there: by the time of an iteration of a collective, else by the 99th percentile of \
-         completion times; {mean}. A combination in which not every run completed counts {UNFINISHED}.</p>"
+         completion times, or by goodput where runs end by plan; {mean}. A combination in which not every run came to its end \
+         counts {UNFINISHED}.</p>"
     );
     let rows = compared
         .cases
@@ -35,7 +36,7 @@ pub fn html(compared: &Table, without: &[Without]) -> String {
     let _ = writeln!(
         page,
         "<h2 id=\"cells\">All combinations</h2>\n<p>Means over the seeds with 95 % confidence intervals, of the runs that \
-         completed. Share: what data was offered to links with a fault, of their even share, while it lasted; left: when \
+         came to their end. Share: what data was offered to links with a fault, of their even share, while it lasted; left: when \
          that fell below a tenth for good.</p>"
     );
     page + &cells(compared)
@@ -115,9 +116,9 @@ fn ratios(compared: &Table) -> String {
             let cell = |column: &&[String]| {
                 let cell = here().find(|cell| cell.case == case.name && cell.at[1..] == **column);
                 match cell {
-                    Some(cell) if !cell.is_complete() => {
-                        let (runs, complete) = (cell.figures.runs, cell.figures.complete);
-                        format!("<span class=\"bad\">{complete} of {runs}</span>")
+                    Some(cell) if !cell.has_ended() => {
+                        let (runs, ended) = (cell.figures.runs, cell.figures.ended());
+                        format!("<span class=\"bad\">{ended} of {runs}</span>")
                     }
                     cell => ratio(cell.and_then(|cell| cell.ratio)),
                 }
@@ -133,7 +134,7 @@ fn cells(compared: &Table) -> String {
     let mut head = vec![&compared.axis[..]];
     head.extend(compared.labels.iter().map(|(name, _)| &name[..]));
     head.extend([
-        "complete",
+        "ended",
         "times the best",
         "mean FCT, us",
         "p99, us",
@@ -160,8 +161,11 @@ fn cells(compared: &Table) -> String {
         let mut row = vec![escape(&cell.case)];
         row.extend(cell.at.iter().map(|label| escape(label)));
         row.extend([
-            format!("{} of {}", one.complete, one.runs),
-            ratio(cell.ratio.filter(|_| cell.is_complete())),
+            match one.planned {
+                0 => format!("{} of {}", one.complete, one.runs),
+                planned => format!("{} of {}, {planned} by plan", one.ended(), one.runs),
+            },
+            ratio(cell.ratio.filter(|_| cell.has_ended())),
             text(one.fct_mean_us, 1),
             text(one.fct_p99_us, 1),
             text(one.goodput_gbit_per_s, 1),
