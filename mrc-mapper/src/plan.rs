@@ -39,6 +39,7 @@ impl Default for PlanConfig {
 }
 
 /// Route of a probe.
+//= CLU-001
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Route {

@@ -16,6 +16,7 @@ fn plan(fabric: &Fabric, host: HostId) -> Plan {
     Plan::new(fabric, host, &mates(fabric, host), &PlanConfig::default())
 }
 
+//= CLU-001 test
 #[test]
 fn every_uplink_is_probed_in_every_interval_by_two_agents() {
     let fabric = fabric();
@@ -52,6 +53,7 @@ fn load_is_bounded_and_a_vanished_agent_moves_its_share() {
     assert_eq!(owners(0, 0, 3, &[7], 2), vec![vec![7], vec![7], vec![7]]);
 }
 
+//= CLU-001 test
 #[test]
 fn a_path_ends_where_it_began_and_fits_a_container() {
     let fabric = fabric();
