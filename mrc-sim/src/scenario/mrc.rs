@@ -458,36 +458,8 @@ pub(super) fn build(scenario: &Scenario, topology: &Topology, base_rtt_ns: u64) 
             ..nscc(keys, NsccConfig::new(rate, base_rtt, trimming))?
         }),
     };
-    let base = RetryConfig { timeout: 1, linear: keys.linear_retries, exponential: keys.exponential_retries };
-    let rto_ns = match keys.rto_us {
-        Some(us) => nanos(at("rto_us"), us)?,
-        None => 10 * base_rtt_ns,
-    };
-    let timeout = (1..=24).find(|&timeout| RetryConfig { timeout, ..base }.t0_ns() >= Some(rto_ns));
-    let timeout = timeout.ok_or_else(|| Problem::new(at("rto_us"), "at most 17.1 s"))?;
     let window_packets = window.div_ceil(u32::from(keys.mtu)).clamp(3, 16_384) as u16;
     let reorder_packets = keys.reorder_packets.unwrap_or(window_packets);
-    let packets = keys.window_packets.unwrap_or_else(|| {
-        let two_windows = (2 * u64::from(window)).div_ceil(u64::from(keys.mtu));
-        (two_windows.div_ceil(128).next_power_of_two() * 128).clamp(128, 16_384) as u32
-    });
-    if !packets.is_multiple_of(128) || !(packets / 128).is_power_of_two() || packets > 16_384 {
-        let message = format_args!("{packets}: 128 times a power of two, up to 16384");
-        return Err(Problem::new(at("window_packets"), message));
-    }
-    let wire = match (keys.data_overhead_bytes, keys.control_packet_bytes) {
-        (None, None) => None,
-        (Some(data_overhead), Some(control)) => {
-            for (key, bytes) in [("data_overhead_bytes", data_overhead), ("control_packet_bytes", control)] {
-                if !(1..=65_536).contains(&bytes) {
-                    return Err(Problem::new(at(key), format_args!("{bytes}: allowed are 1 to 65536")));
-                }
-            }
-            Some(WireSizes { data_overhead, control })
-        }
-        (Some(_), None) => return Err(Problem::new(at("data_overhead_bytes"), "needs control_packet_bytes beside it")),
-        (None, Some(_)) => return Err(Problem::new(at("control_packet_bytes"), "needs data_overhead_bytes beside it")),
-    };
     Ok(MrcSettings {
         telemetry: match scenario.topology.telemetry {
             TelemetryKey::Off => None,
@@ -499,8 +471,8 @@ pub(super) fn build(scenario: &Scenario, topology: &Topology, base_rtt_ns: u64) 
         open: Vec::new(),
         mtu: keys.mtu,
         rts: RtsAttr {
-            mpr: (packets / 128) as u8,
-            retry: RetryConfig { timeout, ..base },
+            mpr: mpr(keys, window)?,
+            retry: retry(keys, base_rtt_ns)?,
             trimming: if trimming { Trimming::On } else { Trimming::Off },
             paths: paths(scenario)?,
             base_rtt_ns,
@@ -545,8 +517,50 @@ pub(super) fn build(scenario: &Scenario, topology: &Topology, base_rtt_ns: u64) 
             events: EventMask::NONE,
             ..EndpointConfig::default()
         },
-        wire,
+        wire: wire_sizes(keys)?,
     })
+}
+
+/// Timer and retries: the least timer of the engine that is `rto_us` or longer, by default ten round trips.
+fn retry(keys: &MrcKeys, base_rtt_ns: u64) -> Result<RetryConfig, Problem> {
+    let rto_ns = match keys.rto_us {
+        Some(us) => nanos("transport.mrc.rto_us".to_owned(), us)?,
+        None => 10 * base_rtt_ns,
+    };
+    let retries = |timeout| RetryConfig { timeout, linear: keys.linear_retries, exponential: keys.exponential_retries };
+    let fits = (1..=24).map(retries).find(|retry| retry.t0_ns() >= Some(rto_ns));
+    fits.ok_or_else(|| Problem::new("transport.mrc.rto_us", "at most 17.1 s"))
+}
+
+/// The window of PSNs in units of 128, by default two congestion windows of `window` bytes.
+fn mpr(keys: &MrcKeys, window: u32) -> Result<u8, Problem> {
+    let packets = keys.window_packets.unwrap_or_else(|| {
+        let two_windows = (2 * u64::from(window)).div_ceil(u64::from(keys.mtu));
+        (two_windows.div_ceil(128).next_power_of_two() * 128).clamp(128, 16_384) as u32
+    });
+    if !packets.is_multiple_of(128) || !(packets / 128).is_power_of_two() || packets > 16_384 {
+        let message = format_args!("{packets}: 128 times a power of two, up to 16384");
+        return Err(Problem::new("transport.mrc.window_packets", message));
+    }
+    Ok((packets / 128) as u8)
+}
+
+/// Sizes on the wire that the file sets.
+fn wire_sizes(keys: &MrcKeys) -> Result<Option<WireSizes>, Problem> {
+    let problem = |key: &str, message: &str| Err(Problem::new(format!("transport.mrc.{key}"), message));
+    match (keys.data_overhead_bytes, keys.control_packet_bytes) {
+        (None, None) => Ok(None),
+        (Some(data_overhead), Some(control)) => {
+            for (key, bytes) in [("data_overhead_bytes", data_overhead), ("control_packet_bytes", control)] {
+                if !(1..=65_536).contains(&bytes) {
+                    return problem(key, &format!("{bytes}: allowed are 1 to 65536"));
+                }
+            }
+            Ok(Some(WireSizes { data_overhead, control }))
+        }
+        (Some(_), None) => problem("data_overhead_bytes", "needs control_packet_bytes beside it"),
+        (None, Some(_)) => problem("control_packet_bytes", "needs data_overhead_bytes beside it"),
+    }
 }
 
 /// A time that the engine's rules about losses and delays know.
