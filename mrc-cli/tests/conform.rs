@@ -1,9 +1,12 @@
 //! The conformance scripts over a veth pair against our own AF_XDP endpoint, without and with faults put in on purpose.
 //! Needs root; skipped by name and reason otherwise.
 
+mod common;
+
 use std::collections::BTreeSet;
 use std::process::{Child, Command, Stdio};
 
+use common::alone;
 use mrc_conform::{Op, PacketSpec, Script, builtin};
 use mrc_lab::skip;
 use serde_json::Value;
@@ -65,12 +68,6 @@ fn mrc_in(namespace: &str) -> Command {
     let mut command = Command::new("ip");
     command.args(["netns", "exec", namespace, env!("CARGO_BIN_EXE_mrc")]).stdin(Stdio::null());
     command
-}
-
-/// Namespaces and two cores: one bench at a time.
-fn alone() -> std::sync::MutexGuard<'static, ()> {
-    static LOCK: std::sync::Mutex<()> = std::sync::Mutex::new(());
-    LOCK.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 /// The failed scripts and the field in which each differs.

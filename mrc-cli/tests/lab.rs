@@ -2,12 +2,10 @@
 
 mod common;
 
-use std::io::Write as _;
-use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{finish, spawn};
+use common::{alone, finish, folder, json, skip_trial, spawn};
 use mrc_lab::{Fabric, Shape, skip};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -17,24 +15,6 @@ fn mrc(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_mrc"));
     command.args(args).stdin(Stdio::null());
     command
-}
-
-/// Fabrics share two cores and the kernel's namespaces: one test at a time.
-fn alone() -> std::sync::MutexGuard<'static, ()> {
-    static LOCK: std::sync::Mutex<()> = std::sync::Mutex::new(());
-    LOCK.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-}
-
-fn folder(test: &str) -> PathBuf {
-    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(test);
-    std::fs::create_dir_all(&path).unwrap();
-    path
-}
-
-fn json(output: &Output) -> Value {
-    let text = String::from_utf8_lossy(&output.stdout);
-    serde_json::from_str(&text)
-        .unwrap_or_else(|error| panic!("{error}: {text}\n{}", String::from_utf8_lossy(&output.stderr)))
 }
 
 #[test]
@@ -61,16 +41,6 @@ fn the_demo_survives_its_cut() {
     let left =
         std::fs::read_dir("/run/netns").unwrap().filter_map(|entry| entry.unwrap().file_name().into_string().ok());
     assert_eq!(left.filter(|name| name.starts_with("mrcdemo")).count(), 0);
-}
-
-/// As [`skip`], where switches have to lose, trim and mark as well.
-fn skip_trial(test: &str) -> bool {
-    if skip(test) {
-        return true;
-    }
-    let Err(missing) = mrc_lab::impair_requirements() else { return false };
-    let _ = std::io::stderr().write_all(format!("SKIP {test}: {missing}\n").as_bytes());
-    true
 }
 
 //= TRIM-005, NACK-001, MFLD-001 test

@@ -1,9 +1,11 @@
 //! The mapper as its users run it. The trial and the agent need root; skipped by name and reason otherwise.
 
-use std::io::Write as _;
+mod common;
+
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use common::{alone, skip_trial};
 use mrc_lab::{Fabric, Shape, skip};
 use serde_json::Value;
 
@@ -29,20 +31,6 @@ fn mrc(args: &[&str], seconds: u64) -> Output {
     let mut output = child.wait_with_output().unwrap();
     output.stdout = reader.join().unwrap().unwrap();
     output
-}
-
-fn alone() -> std::sync::MutexGuard<'static, ()> {
-    static LOCK: std::sync::Mutex<()> = std::sync::Mutex::new(());
-    LOCK.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-}
-
-fn skip_trial(test: &str) -> bool {
-    if skip(test) {
-        return true;
-    }
-    let Err(missing) = mrc_lab::impair_requirements() else { return false };
-    let _ = std::io::stderr().write_all(format!("SKIP {test}: {missing}\n").as_bytes());
-    true
 }
 
 #[test]

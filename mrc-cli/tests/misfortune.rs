@@ -9,16 +9,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use common::{MRC, eventually, mrc, start};
+use common::{MRC, alone, eventually, mrc, start};
 use mrc_lab::{Fabric, Shape, skip};
 use serde_json::{Value, json};
 
 const NOBODY: u32 = 65_534;
-
-fn alone() -> std::sync::MutexGuard<'static, ()> {
-    static LOCK: std::sync::Mutex<()> = std::sync::Mutex::new(());
-    LOCK.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-}
 
 fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Output};
 use std::time::{Duration, Instant};
 
-use common::spawn;
+use common::{alone, folder, json, spawn};
 use mrc_lab::{Fabric, Shape, skip};
 use serde_json::Value;
 
@@ -16,24 +16,6 @@ const MINUTE: Duration = Duration::from_secs(60);
 
 fn finish(child: Child) -> Output {
     common::finish(child, MINUTE)
-}
-
-fn json(output: &Output) -> Value {
-    let text = String::from_utf8_lossy(&output.stdout);
-    serde_json::from_str(&text)
-        .unwrap_or_else(|error| panic!("{error}: {text}\n{}", String::from_utf8_lossy(&output.stderr)))
-}
-
-/// Fabrics share two cores and the kernel's namespaces: one test at a time.
-fn alone() -> std::sync::MutexGuard<'static, ()> {
-    static LOCK: std::sync::Mutex<()> = std::sync::Mutex::new(());
-    LOCK.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-}
-
-fn folder(test: &str) -> PathBuf {
-    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(test);
-    std::fs::create_dir_all(&path).unwrap();
-    path
 }
 
 /// A fabric of this process and test.

@@ -1,9 +1,12 @@
 //! Host links that fail and return beneath a transfer, with the program's own commands. Needs root; skipped by name and
 //! reason otherwise.
 
+mod common;
+
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use common::alone;
 use mrc_lab::{Fabric, Shape, skip};
 use serde_json::Value;
 
@@ -11,12 +14,6 @@ fn mrc(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_mrc"));
     command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
-}
-
-/// Fabrics share two cores and the kernel's namespaces: one test at a time.
-fn alone() -> std::sync::MutexGuard<'static, ()> {
-    static LOCK: std::sync::Mutex<()> = std::sync::Mutex::new(());
-    LOCK.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 /// A fabric with a server on hB and a client on hA.

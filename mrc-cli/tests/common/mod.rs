@@ -1,7 +1,10 @@
 //! What tests of programs that run side by side share. Each test uses a part of it.
 #![allow(dead_code)]
 
+use std::io::Write as _;
+use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The program.
@@ -55,4 +58,34 @@ pub(crate) fn finish(mut child: Child, limit: Duration) -> Output {
         std::thread::sleep(Duration::from_millis(20));
     }
     child.wait_with_output().unwrap()
+}
+
+/// Fabrics share two cores and the kernel's namespaces: one test at a time.
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
+    static LOCK: Mutex<()> = Mutex::new(());
+    LOCK.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// As [`mrc_lab::skip`], where switches have to lose, trim and mark as well.
+pub(crate) fn skip_trial(test: &str) -> bool {
+    if mrc_lab::skip(test) {
+        return true;
+    }
+    let Err(missing) = mrc_lab::impair_requirements() else { return false };
+    let _ = std::io::stderr().write_all(format!("SKIP {test}: {missing}\n").as_bytes());
+    true
+}
+
+/// A folder for what a test writes.
+pub(crate) fn folder(test: &str) -> PathBuf {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(test);
+    std::fs::create_dir_all(&path).unwrap();
+    path
+}
+
+/// What was printed as JSON.
+pub(crate) fn json(output: &Output) -> serde_json::Value {
+    let text = String::from_utf8_lossy(&output.stdout);
+    serde_json::from_str(&text)
+        .unwrap_or_else(|error| panic!("{error}: {text}\n{}", String::from_utf8_lossy(&output.stderr)))
 }
