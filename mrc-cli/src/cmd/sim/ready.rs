@@ -195,6 +195,12 @@ impl Source {
         self.has("scenario") && self.has("side")
     }
 
+    /// What it says that it is about; nothing where it is no scenario.
+    pub fn about(&self) -> String {
+        let table = toml::from_str::<toml::Table>(&self.text).unwrap_or_default();
+        table.get("about").and_then(toml::Value::as_str).unwrap_or_default().to_owned()
+    }
+
     fn has(&self, key: &str) -> bool {
         toml::from_str::<toml::Table>(&self.text).is_ok_and(|table| table.contains_key(key))
     }
@@ -229,6 +235,19 @@ mod tests {
         stems.sort_unstable();
         stems.dedup();
         assert_eq!(stems.len(), ready.len(), "the last part of a name is enough");
+    }
+
+    /// `mrc sim list` checks none of them.
+    #[test]
+    fn every_ready_scenario_can_be_built_and_says_what_it_is_about() {
+        for (name, _) in READY {
+            let source = Source::find(Path::new(name)).unwrap();
+            if !source.is_sweep() && !source.is_tuning() {
+                let built = source.load(&[], None).unwrap_or_else(|error| panic!("{name}: {error}"));
+                assert_eq!(built.scenario.about, source.about(), "{name}");
+                assert!(!source.about().is_empty(), "{name}");
+            }
+        }
     }
 
     #[test]

@@ -252,17 +252,31 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// One line on a sweep: its scenario, its axes and how many points that makes.
-pub fn about(file: &Path) -> anyhow::Result<String> {
-    let (manifest, _) = read(file, &Choice::default())?;
+/// One line on a sweep: its scenario, its axes and how many points that makes. Without `check` its points may not run.
+pub fn about(file: &Path, check: bool) -> anyhow::Result<String> {
+    let manifest = if check { read(file, &Choice::default())?.0 } else { lay_out(file)?.0 };
     let Manifest { scenario, axes, points, .. } = manifest;
     let plural = if points.len() == 1 { "" } else { "s" };
     let by = if axes.is_empty() { String::new() } else { format!(" by {}", axes.join(", ")) };
     Ok(format!("sweep of {scenario}.toml{by}: {} point{plural}", points.len()))
 }
 
-/// Reads the sweep file and lays out its points; those chosen are checked before the first one runs, each with one seed.
+/// Reads the sweep file; the points chosen are checked before the first one runs, each with one seed.
 fn read(file: &Path, choice: &Choice) -> anyhow::Result<(Manifest, PathBuf)> {
+    let (manifest, scenario) = lay_out(file)?;
+    let mut checked: HashSet<&[String]> = HashSet::new();
+    for point in choice.points(&manifest)?.into_iter().map(|nth| &manifest.points[nth]) {
+        // What can run with one seed can run with all.
+        if checked.insert(&point.set) {
+            let which = || format!("{}: point {}", file.display(), point.name);
+            scenario.check(&point.set, point.seed).with_context(which)?;
+        }
+    }
+    Ok((manifest, scenario.name))
+}
+
+/// Reads the sweep file and lays out its points; the second value is its scenario.
+fn lay_out(file: &Path) -> anyhow::Result<(Manifest, Source)> {
     let source = Source::find(file)?;
     ensure!(source.is_sweep(), "{0} is a scenario: `mrc sim run {0}` runs it", file.display());
     let sweep: Sweep = toml::from_str(&source.text).with_context(|| format!("{} is no sweep file", file.display()))?;
@@ -333,15 +347,7 @@ fn read(file: &Path, choice: &Choice) -> anyhow::Result<(Manifest, PathBuf)> {
     }
     let Sweep { compare, without, .. } = sweep;
     let manifest = Manifest { scenario: scenario.stem(), text: scenario.text.clone(), axes, points, compare, without };
-    let mut checked: HashSet<&[String]> = HashSet::new();
-    for point in choice.points(&manifest)?.into_iter().map(|nth| &manifest.points[nth]) {
-        // What can run with one seed can run with all.
-        if checked.insert(&point.set) {
-            let which = || format!("{}: point {}", file.display(), point.name);
-            scenario.check(&point.set, point.seed).with_context(which)?;
-        }
-    }
-    Ok((manifest, scenario.name))
+    Ok((manifest, scenario))
 }
 
 /// A case's label and its changes.
