@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use mrc_sim::run::{Options, Outcome, Results, run};
-use mrc_sim::scenario::{Built, ScenarioError, load_str};
+use mrc_sim::scenario::{Built, ScenarioError, SizesKey, load_str};
 
 fn load(text: &str) -> Result<Built, ScenarioError> {
     load_str("test.toml", text, Path::new("."), &[], Some(3))
@@ -184,7 +184,9 @@ fn jobs_of_one_kind_of_transport_have_tables_of_their_own() {
 
 #[test]
 fn named_sizes_have_the_means_that_they_state() {
-    for (name, mean) in [("web-search", 1.7e6), ("hadoop", 0.2e6), ("alicloud-storage", 38e3), ("ml", 3.0e6)] {
+    let means =
+        [("web-search", 1.7e6), ("hadoop", 0.2e6), ("hadoop-10mb", 0.12e6), ("alicloud-storage", 38e3), ("ml", 3.0e6)];
+    for (name, mean) in means {
         let text = format!("[[workload]]\nkind = \"poisson\"\nflows = 20000\nsizes = \"{name}\"\n");
         let built = load(&text).unwrap();
         let drawn = built.plan.bytes() as f64 / 20_000.0;
@@ -192,6 +194,22 @@ fn named_sizes_have_the_means_that_they_state() {
     }
     let error = load("[[workload]]\nkind = \"poisson\"\nsizes = \"web-serch\"\n").unwrap_err();
     assert!(error.to_string().contains("did you mean `web-search`?"), "{error}");
+}
+
+/// Both say how much of all bytes their flows above 2.2 MB carry: the mean of each step of the distribution, by hand.
+#[test]
+fn the_tails_of_hadoop_are_those_that_they_state() {
+    for (name, percent, largest) in [("hadoop", 71.0, 20e6), ("hadoop-10mb", 54.5, 10e6)] {
+        let key: SizesKey = serde_json::from_value(name.into()).unwrap();
+        let points = key.points();
+        let bytes = |from: f64| -> f64 {
+            let steps = points.windows(2).filter(|step| step[0].0 >= from);
+            steps.map(|step| (step[0].0 + step[1].0) / 2.0 * (step[1].1 - step[0].1)).sum()
+        };
+        let tail = 100.0 * bytes(2_169_118.0) / bytes(0.0);
+        assert!((tail - percent).abs() < 0.5, "{name}: {tail}");
+        assert_eq!(points.last(), Some(&(largest, 1.0)));
+    }
 }
 
 #[test]

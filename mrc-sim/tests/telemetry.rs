@@ -88,17 +88,19 @@ fn data_carries_no_records() {
     assert!(with.probes_permille > 5.0, "{with:?}");
 }
 
-/// No queue tells idle links from busy ones: the bandwidth in use on the busiest link does.
+/// No queue tells idle links from busy ones: the bandwidth in use on the busiest link does, also where rates are no whole Gb/s.
 #[test]
 fn load_shows_where_no_queue_does() {
-    let rows = play(&["topology.telemetry=load"]).paths;
-    let rows: Vec<&PathRow> = rows.iter().filter(|row| row.load.delay_ns > 0).collect();
-    for row in &rows {
-        let used = row.hops.iter().map(|hop| hop.rate_mbps / 1_000 * u32::from(hop.load_permille)).max().unwrap();
-        // In steps of 100 Mb/s, never 0.
-        assert!(row.load.bandwidth_mbps.abs_diff(used) <= 100, "{used} {row:?}");
+    for rate in ["100", "23.75"] {
+        let rows = play(&["topology.telemetry=load", &format!("topology.fabric_gbps={rate}")]).paths;
+        let rows: Vec<&PathRow> = rows.iter().filter(|row| row.load.delay_ns > 0).collect();
+        for row in &rows {
+            let used = row.hops.iter().map(|hop| hop.rate_mbps * u32::from(hop.load_permille) / 1_000).max().unwrap();
+            // In steps of 100 Mb/s, never 0.
+            assert!(row.load.bandwidth_mbps.abs_diff(used) <= 100, "{used} {row:?}");
+        }
+        assert!(rows.len() >= 16 && rows.iter().any(|row| row.load.bandwidth_mbps < 90_000));
     }
-    assert!(rows.len() >= 16 && rows.iter().any(|row| row.load.bandwidth_mbps < 90_000));
 }
 
 #[test]

@@ -36,6 +36,13 @@ pub struct Hop {
     pub load_permille: u16,
 }
 
+impl Hop {
+    /// Rate in use on the link, in Mb/s, rounded down.
+    pub(crate) fn used_mbps(&self) -> u32 {
+        (u64::from(self.rate_mbps) * u64::from(self.load_permille) / 1_000) as u32
+    }
+}
+
 /// What the switches on a path wrote.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Report {
@@ -252,6 +259,8 @@ mod tests {
             report.hops().map(|hop| (hop.switch, hop.queued_bytes, hop.rate_mbps, hop.load_permille)).collect();
         // 125000 bytes in 20 us are 50 Gb/s: half of 100, an eighth of 400, more than all of 40.
         assert_eq!(hops, [(3, 25_600, 100_000, 500), (9, 0, 400_000, 125), (4_464, 25_856, 40_000, 1_000)]);
+        let used: Vec<u32> = report.hops().map(|hop| hop.used_mbps()).collect();
+        assert_eq!(used, [50_000, 50_000, 40_000]);
         assert_eq!((report.hop_count(), report.bandwidth_mbps()), (3, 40_000));
         assert_eq!(report.delay_ns(), 2_048 + 5_120 + 3 * 500);
         let mut answer = Packet::new();
@@ -288,6 +297,16 @@ mod tests {
         assert_eq!(meters.load(7, 15_000, 62_500, rate), 500, "as of before");
         assert_eq!(meters.load(7, 20_000, 62_500, rate), 0);
         assert_eq!(meters.load(8, 20_000, 250_000, rate), 1_000);
+    }
+
+    /// Rates that are no whole Gb/s, or less than one.
+    #[test]
+    fn the_rate_in_use_keeps_fractions_of_a_gigabit() {
+        let used = |rate_mbps, load_permille| Hop { switch: 0, queued_bytes: 0, rate_mbps, load_permille }.used_mbps();
+        assert_eq!(
+            [used(23_700, 1_000), used(23_700, 500), used(500, 600), used(6_553_500, 1_000)],
+            [23_700, 11_850, 300, 6_553_500]
+        );
     }
 
     #[test]

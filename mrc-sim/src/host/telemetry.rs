@@ -25,9 +25,7 @@ impl PathBandwidth {
     fn mbps(self, report: &Report) -> u32 {
         match self {
             Self::LeastRate => report.bandwidth_mbps(),
-            Self::GreatestLoad => {
-                report.hops().map(|hop| hop.rate_mbps / 1_000 * u32::from(hop.load_permille)).max().unwrap_or(0)
-            }
+            Self::GreatestLoad => report.hops().map(|hop| hop.used_mbps()).max().unwrap_or(0),
         }
     }
 }

@@ -31,7 +31,7 @@ pub struct Named {
 }
 
 /// All named distributions.
-pub(super) static NAMED: [Named; 4] = [
+pub(super) static NAMED: [Named; 5] = [
     Named {
         name: "web-search",
         about: "Web search (DCTCP, SIGCOMM 2010), in the points that RDMA simulations use; mean 1.7 MB.",
@@ -52,7 +52,8 @@ pub(super) static NAMED: [Named; 4] = [
     },
     Named {
         name: "hadoop",
-        about: "Hadoop at Meta (SIGCOMM 2015), thinned out; mean 0.2 MB.",
+        about: "Hadoop at Meta (SIGCOMM 2015), thinned out, with an even tail from 2.2 to 20 MB, in which 71 % of all bytes are; mean \
+                0.2 MB.",
         percent: &[
             (1.0, 0.0),
             (271.0, 4.1),
@@ -71,6 +72,49 @@ pub(super) static NAMED: [Named; 4] = [
             (736_642.0, 96.8),
             (2_169_118.0, 98.7),
             (2e7, 100.0),
+        ],
+    },
+    Named {
+        name: "hadoop-10mb",
+        about: "The same up to 10 MB, with the tail that public simulations of RDMA have, in which 54 % of all bytes are above 2.2 MB; \
+                mean 0.12 MB.",
+        percent: &[
+            (1.0, 0.0),
+            (100.0, 0.8),
+            (217.0, 1.5),
+            (271.0, 4.1),
+            (300.0, 5.2),
+            (326.0, 13.75),
+            (376.0, 20.3),
+            (480.0, 26.4),
+            (600.0, 45.9),
+            (737.0, 55.2),
+            (800.0, 57.6),
+            (1042.0, 61.0),
+            (1534.0, 64.7),
+            (1664.0, 66.7),
+            (5210.0, 69.3),
+            (7830.0, 70.8),
+            (31_946.0, 72.1),
+            (39_973.0, 74.0),
+            (47_050.0, 77.9),
+            (51_046.0, 81.6),
+            (70_722.0, 83.3),
+            (81_565.0, 87.2),
+            (102_058.0, 88.9),
+            (133_013.0, 90.7),
+            (184_284.0, 92.6),
+            (240_177.0, 94.4),
+            (288_520.0, 95.35),
+            (470_507.0, 96.3),
+            (940_700.0, 97.2),
+            (1_769_244.0, 98.1),
+            (2_169_118.0, 98.7),
+            (2_944_602.0, 98.96),
+            (3_997_329.0, 99.22),
+            (5_426_418.0, 99.48),
+            (7_366_423.0, 99.74),
+            (1e7, 100.0),
         ],
     },
     Named {

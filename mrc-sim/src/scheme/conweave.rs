@@ -9,9 +9,10 @@
 //! ```
 //! The four control messages are RTT_REQUEST, a flag of a data packet, and RTT_REPLY, CLEAR and NOTIFY, packets of 64 bytes
 //! in the control class. What data packets carry stands in their scratch area: the paper takes reserved bits of the RoCE
-//! header. Three things differ from the paper: the number of queues for reordering is not limited; a leaf repeats the NOTIFY
+//! header. Four things differ from the paper: the number of queues for reordering is not limited; a leaf repeats the NOTIFY
 //! for a path only after half of the time that the first one lasts; and packets of earlier epochs, too, put off the time at
-//! which held packets go without the TAIL.
+//! which held packets go without the TAIL. Leaves do not know the size of packets: the idle round trip, to which `reply_us` is
+//! added, is that of one of 4200 bytes. Where packets carry 1 KiB, it is 0.5 us longer than theirs at 100 Gb/s.
 
 use std::collections::HashMap;
 
