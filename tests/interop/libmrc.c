@@ -147,6 +147,20 @@ static void profile(void) {
     CHECK("and ONLINE", !mrc_ctl_modify_cc_profile(mrc, CONTROL, &cc, MRC_CTL_CC_PROFILE_STATE | MRC_CTL_CC_PROFILE_CONFIG));
 }
 
+/* A query writes what its mask names: programs go on with the structure, and its state is their next wish. */
+static void queries(void) {
+    struct mrc_ctl_ev_profile_attr ev = {.profile_state = MRC_CTL_PROFILE_OFFLINE, .ev_mode = MRC_CTL_EV_MODE_GEN, .ev_min_active = 77};
+    struct mrc_ctl_ev_fmt_profile_attr format = {.profile_state = MRC_CTL_PROFILE_OFFLINE};
+    struct mrc_ctl_cc_profile_attr cc = {.profile_state = MRC_CTL_PROFILE_OFFLINE};
+    CHECK("a query of one attribute", !mrc_ctl_query_ev_profile(mrc, PROFILE, &ev, MRC_CTL_EV_PROFILE_COUNT) && ev.ev_count == 2 &&
+                                          !mrc_ctl_query_ev_fmt_profile(mrc, FORMAT, &format, MRC_CTL_EV_FMT_PROFILE_MODE) &&
+                                          format.ev_fmt_mode == MRC_CTL_EV_FMT_MODE_STEV &&
+                                          !mrc_ctl_query_cc_profile(mrc, CONTROL, &cc, MRC_CTL_CC_PROFILE_CUR_STATE) &&
+                                          cc.cur_profile_state == MRC_CTL_PROFILE_ONLINE);
+    CHECK("  leaves the others", ev.profile_state == MRC_CTL_PROFILE_OFFLINE && ev.ev_mode == MRC_CTL_EV_MODE_GEN && ev.ev_min_active == 77 &&
+                                     format.profile_state == MRC_CTL_PROFILE_OFFLINE && cc.profile_state == MRC_CTL_PROFILE_OFFLINE);
+}
+
 /* What a controller can get wrong, and the number of each. */
 static void refusals(void) {
     struct mrc_ctl_ev_op_entry one = {.state = MRC_CTL_EV_GOOD};
@@ -265,6 +279,7 @@ int main(int argc, char **argv) {
     device();
     formats();
     profile();
+    queries();
     refusals();
     struct mrc_qp_hint_init_attr hint_attr = {.attr = {.num_qps_per_peer = 2, .num_send_peers = 1}};
     struct mrc_qp_hint_attr asked;
