@@ -206,10 +206,10 @@ static void write_with_immediate(const char *what, struct mrc_qp *a, struct mrc_
 }
 
 static void probes(void) {
-    struct mrc_ctl_ep_req req[4] = {0};
-    struct mrc_ctl_ep_rsp rsp[4];
+    static struct mrc_ctl_ep_req req[256];
+    static struct mrc_ctl_ep_rsp rsp[256];
     int got = -1;
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 256; i++) {
         req[i].req_id = 100 + i;
         req[i].sgid = req[i].dgid = gid;
         req[i].ev_fmt_mode = MRC_CTL_EV_FMT_MODE_STEV;
@@ -220,6 +220,8 @@ static void probes(void) {
     int plausible = got == 4;
     for (int i = 0; i < got; i++) plausible &= rsp[i].req_id >= 100 && rsp[i].req_id < 104 && rsp[i].port >= 1 && rsp[i].port <= 2 && rsp[i].rtt > 0;
     CHECK("with their numbers, ports and round trips", plausible);
+    /* A node answers a limited number at once. */
+    CHECK("as many as a profile has EVs", !mrc_ctl_ep_batch_send_wait(mrc, 0, MRC_CTL_EP_OP_EV_PROBE, req, 256, 1000000000, rsp, &got) && got == 256);
     /* Plane 1's EV through plane 0's port leads nowhere. */
     req[1].req_ev.port = 1;
     got = -1;
