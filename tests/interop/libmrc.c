@@ -205,6 +205,23 @@ static void write_with_immediate(const char *what, struct mrc_qp *a, struct mrc_
     CHECK(what, sent && received && !memcmp(memory, memory + SIZE, SIZE));
 }
 
+/* To ourselves, by destinations of the lab: up to our first switch and back. No queue pair leads here yet, whose paths the
+ * answers could take. */
+static void probes_by_destination(void) {
+    struct mrc_ctl_ep_req req[2] = {0};
+    struct mrc_ctl_ep_rsp rsp[2];
+    int got = -1;
+    for (int plane = 0; plane < 2; plane++) {
+        const uint8_t destination[] = {0xfc, 0xbb, 0xbb, 0x00, 0x10 + plane, 0, 0x30 + plane, 0};
+        req[plane].sgid = req[plane].dgid = gid;
+        req[plane].ev_fmt_mode = MRC_CTL_EV_FMT_MODE_SRV6;
+        memcpy(req[plane].req_ev.val, destination, sizeof(destination));
+        req[plane].req_ev.port = plane + 1;
+    }
+    CHECK("EV probes by destination, before there are queue pairs",
+          !mrc_ctl_ep_batch_send_wait(mrc, 0, MRC_CTL_EP_OP_EV_PROBE, req, 2, 1000000000, rsp, &got) && got == 2);
+}
+
 static void probes(void) {
     static struct mrc_ctl_ep_req req[256];
     static struct mrc_ctl_ep_rsp rsp[256];
@@ -279,6 +296,7 @@ int main(int argc, char **argv) {
     NEED("EV events", ev_cq);
 
     device();
+    probes_by_destination();
     formats();
     profile();
     queries();

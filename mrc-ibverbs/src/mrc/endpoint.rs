@@ -58,6 +58,18 @@ impl Window {
     }
 }
 
+/// The EV beside a destination of SRv6: a node without queue pairs to us answers along the EV that a request brings. That of the
+/// same path where the host's template has it, else one of the same plane.
+fn answered_along(engine: &Engine, node: Ipv6Addr, port: PortNum, dst: Ipv6Addr) -> Ev {
+    let peer = engine.host.peer_by_gid(node);
+    let paths = peer.as_ref().and_then(|peer| engine.host.paths_to(peer).ok()).unwrap_or_default();
+    let of_plane = || paths.iter().filter(|path| path.port == port);
+    let leads_there = |path: &&EvEntry| {
+        peer.as_ref().is_some_and(|peer| engine.host.destination(peer, path).is_ok_and(|there| there == dst))
+    };
+    of_plane().find(leads_there).or_else(|| of_plane().next()).map_or(Ev(0), |path| path.ev)
+}
+
 fn request(engine: &Engine, op: EndpointOp, request: &MrcCtlEpReq, dscp: u8) -> Result<OpRequest, c_int> {
     let port = PortNum::new(request.req_ev.port).ok_or(EINVAL)?;
     let value = &request.req_ev.val;
@@ -68,7 +80,9 @@ fn request(engine: &Engine, op: EndpointOp, request: &MrcCtlEpReq, dscp: u8) -> 
         FMT_MODE_SRV6 => {
             let segment = ev::srh_segment(value);
             let segment = (segment != [0; 16]).then_some(segment);
-            EvEntry { dst: Some(ev::srv6_destination(value)), segment, ..EvEntry::new(Ev(0), port) }
+            let dst = ev::srv6_destination(value);
+            let ev = answered_along(engine, Ipv6Addr::from(request.dgid.0), port, dst.into());
+            EvEntry { dst: Some(dst), segment, ..EvEntry::new(ev, port) }
         }
         _ => return Err(EINVAL),
     };
