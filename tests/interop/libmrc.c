@@ -6,6 +6,8 @@
 #include <mrc.h>
 #include <mrc_ctl.h>
 #include <poll.h>
+#include <pthread.h>
+#include <unistd.h>
 
 #include "check.h"
 
@@ -276,6 +278,25 @@ static void events(struct mrc_qp *qp, struct mrc_cq *cq, struct mrc_cq *ev_cq, s
     CHECK("of the profile, an EV and its new state", n == 1 && event.profile_id == PROFILE && event.state == MRC_CTL_EV_ASSUMED_BAD && event.ev.port == event.ev.val[2] + 1);
 }
 
+static void *completions(void *channel) {
+    struct mrc_cq *cq;
+    void *context;
+    return mrc_get_cq_event(channel, &cq, &context) ? channel : NULL;
+}
+
+static void *asynchronous(void *context) {
+    struct mrc_async_event event;
+    return mrc_get_async_event(context, &event) ? context : NULL;
+}
+
+static int cancelled(void *(*function)(void *), void *argument) {
+    pthread_t thread;
+    void *result = NULL;
+    NEED("thread", !pthread_create(&thread, NULL, function, argument));
+    usleep(50000);
+    return !pthread_cancel(thread) && !pthread_join(thread, &result) && result == PTHREAD_CANCELED;
+}
+
 int main(int argc, char **argv) {
     int want_events = argc > 1 && !strcmp(argv[1], "events");
     setvbuf(stdout, NULL, _IOLBF, 0);
@@ -295,6 +316,7 @@ int main(int argc, char **argv) {
     struct mrc_cq *ev_cq = mrc_ctl_create_ev_event_cq(mrc, 16, &failures, channel, 0);
     NEED("EV events", ev_cq);
 
+    CHECK("threads that wait for events can be cancelled", cancelled(completions, channel) && cancelled(asynchronous, mrc));
     device();
     probes_by_destination();
     formats();
