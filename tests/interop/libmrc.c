@@ -224,7 +224,27 @@ static void probes_by_destination(void) {
           !mrc_ctl_ep_batch_send_wait(mrc, 0, MRC_CTL_EP_OP_EV_PROBE, req, 2, 1000000000, rsp, &got) && got == 2);
 }
 
+/* A batch whose only probe leads nowhere. */
+static void *lost(void *answer) {
+    struct mrc_ctl_ep_req req = {.sgid = gid, .dgid = gid, .ev_fmt_mode = MRC_CTL_EV_FMT_MODE_STEV, .req_ev.port = 2};
+    struct mrc_ctl_ep_rsp rsp;
+    int got;
+    mrc_ctl_ep_batch_send_wait(mrc, 0, MRC_CTL_EP_OP_EV_PROBE, &req, 1, 200000000, &rsp, &got);
+    return answer;
+}
+
+static int cancelled(void *(*function)(void *), void *argument) {
+    pthread_t thread;
+    void *result = NULL;
+    NEED("thread", !pthread_create(&thread, NULL, function, argument));
+    usleep(50000);
+    return !pthread_cancel(thread) && !pthread_join(thread, &result) && result == PTHREAD_CANCELED;
+}
+
 static void probes(void) {
+    /* Its thread ends in the call or behind it; the next batch hangs if it kept anything. */
+    cancelled(lost, NULL);
+
     static struct mrc_ctl_ep_req req[256];
     static struct mrc_ctl_ep_rsp rsp[256];
     int got = -1;
@@ -287,14 +307,6 @@ static void *completions(void *channel) {
 static void *asynchronous(void *context) {
     struct mrc_async_event event;
     return mrc_get_async_event(context, &event) ? context : NULL;
-}
-
-static int cancelled(void *(*function)(void *), void *argument) {
-    pthread_t thread;
-    void *result = NULL;
-    NEED("thread", !pthread_create(&thread, NULL, function, argument));
-    usleep(50000);
-    return !pthread_cancel(thread) && !pthread_join(thread, &result) && result == PTHREAD_CANCELED;
 }
 
 int main(int argc, char **argv) {

@@ -164,7 +164,8 @@ fn batch(
         if Instant::now() > deadline {
             return Err(ETIMEDOUT);
         }
-        std::thread::sleep(if to_send.peek().is_some() { ROUND } else { PAUSE });
+        // Not `sleep`: a program may cancel the thread there, which would keep the lock for ever.
+        std::thread::park_timeout(if to_send.peek().is_some() { ROUND } else { PAUSE });
     }
 }
 
