@@ -172,6 +172,10 @@ impl Engine {
             );
             return Err(libc::EHOSTUNREACH);
         };
+        if routed {
+            // Requests of the peer, which may be this host itself, are answered along bare EVs.
+            self.known(gid, false)?;
+        }
         let mut peers = self.peers.lock();
         if let Some(known) = peers.iter().find(|known| known.gid == peer.gid && known.routed == routed) {
             return Ok((known.handle, known.paths));

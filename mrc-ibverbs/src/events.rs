@@ -24,6 +24,7 @@ use crate::device::Context;
 use crate::mrc::profile::Registry;
 use crate::object::{self, Kind, Object};
 use crate::qp::Qp;
+use crate::wait::{self, waiting};
 
 /// A queue behind a descriptor: readable while there is something in it, one count per entry.
 #[derive(Debug)]
@@ -52,18 +53,11 @@ impl<T> Waitable<T> {
         let _ = rustix::io::write(&self.fd, &1u64.to_ne_bytes());
     }
 
-    /// Waits for an entry and hands it to `take` before anybody else can know that it is gone: who withdraws entries afterwards
-    /// sees what `take` did. Fails with EAGAIN when the application made the descriptor non-blocking.
-    pub(crate) fn pop<R>(&self, take: impl Fn(T) -> R) -> Result<R, c_int> {
-        loop {
-            let mut count = [0; 8];
-            rustix::io::read(&self.fd, &mut count).map_err(rustix::io::Errno::raw_os_error)?;
-            // An entry may have been withdrawn while we slept.
-            let mut queue = self.queue.lock();
-            if let Some(entry) = queue.pop_front() {
-                return Ok(take(entry));
-            }
-        }
+    /// Hands the entry to `take` whose count the caller has taken ([`crate::wait`]), before anybody else can know that it is gone: who
+    /// withdraws entries afterwards sees what `take` did. `None` when it was withdrawn meanwhile.
+    pub(crate) fn take<R>(&self, take: impl Fn(T) -> R) -> Option<R> {
+        let mut queue = self.queue.lock();
+        queue.pop_front().map(take)
     }
 
     /// Takes back what nobody has read yet, and its counts: who polls the descriptor would find nothing behind them, and sleep.
@@ -213,23 +207,44 @@ impl Hub {
     }
 }
 
-pub(crate) unsafe extern "C" fn get_async_event(context: *mut IbvContext, event: *mut IbvAsyncEvent) -> c_int {
-    let next = || {
-        // Another thread may close the context while this one waits.
+/// The descriptor of a context's events.
+pub(crate) fn async_fd(context: *mut IbvContext, event: *mut IbvAsyncEvent) -> c_int {
+    let fd = object::with::<Context, _>(context, |context| context.shared.events.fd());
+    object::not_negative(fd.and_then(|fd| if event.is_null() { Err(libc::EINVAL) } else { Ok(fd) }))
+}
+
+/// Gives the event whose count was taken.
+///
+/// # Safety
+/// `event` has room for one.
+pub(crate) unsafe fn take_async_event(context: *mut IbvContext, event: *mut IbvAsyncEvent) -> c_int {
+    let take = || {
+        // Another thread may have closed the context while this one waited.
         let events = object::with::<Context, _>(context, |context| Arc::clone(&context.shared.events))?;
-        if event.is_null() {
-            return Err(libc::EINVAL);
-        }
-        let AsyncEvent { element, event_type } = events.pop(|event| {
+        let next = events.take(|event| {
             // A port is no queue pair.
             let _ = object::with::<Qp, _>(event.element as *mut IbvQp, |qp| qp.unacknowledged.add());
             event
-        })?;
-        // SAFETY: not null; the application gives room for one event.
+        });
+        let Some(AsyncEvent { element, event_type }) = next else { return Ok(wait::AGAIN) };
+        // SAFETY: the caller says so.
         unsafe { event.write(IbvAsyncEvent { element: element as *mut c_void, event_type }) };
-        Ok(())
+        Ok(0)
     };
-    object::minus_one(next())
+    object::not_negative(take())
+}
+
+unsafe extern "C" fn async_ready(context: *mut IbvContext, event: *mut IbvAsyncEvent) -> c_int {
+    async_fd(context, event)
+}
+
+unsafe extern "C" fn async_take(context: *mut IbvContext, event: *mut IbvAsyncEvent) -> c_int {
+    // SAFETY: not null, as `async_ready` saw; the application gives room for one event.
+    unsafe { take_async_event(context, event) }
+}
+
+waiting! {
+    fn get_async_event(context: *mut IbvContext, event: *mut IbvAsyncEvent) = async_ready, async_take, wait::minus_one
 }
 
 pub(crate) unsafe extern "C" fn ack_async_event(event: *mut IbvAsyncEvent) {
@@ -349,40 +364,51 @@ pub(crate) fn deliver(pointer: *mut IbvCq) -> Option<*mut c_void> {
     object::with::<Cq, _>(pointer, deliver).ok()
 }
 
-/// The next event of a channel whose CQ lives by the word of `deliver`.
-///
-/// # Safety
-/// `cq` and `cq_context` are null or have room for one pointer each.
-pub(crate) unsafe fn next_cq(
-    channel: *mut IbvCompChannel,
-    cq: *mut *mut IbvCq,
-    cq_context: *mut *mut c_void,
-    deliver: impl Fn(*mut IbvCq) -> Option<*mut c_void>,
-) -> Result<(), c_int> {
-    let events = object::with::<Channel, _>(channel, |channel| Arc::clone(&channel.events))?;
-    if cq.is_null() || cq_context.is_null() {
-        return Err(libc::EINVAL);
-    }
-    loop {
-        let next =
-            events.pop(|pointer| deliver(pointer as *mut IbvCq).map(|context| (pointer as *mut IbvCq, context)))?;
-        let Some((pointer, context)) = next else { continue };
-        // SAFETY: neither is null; the caller promises room.
-        unsafe {
-            cq.write(pointer);
-            cq_context.write(context);
-        }
-        return Ok(());
-    }
-}
-
-pub(crate) unsafe extern "C" fn get_cq_event(
+/// The descriptor of a channel.
+pub(crate) unsafe extern "C" fn cq_ready(
     channel: *mut IbvCompChannel,
     cq: *mut *mut IbvCq,
     cq_context: *mut *mut c_void,
 ) -> c_int {
-    // SAFETY: the application gives room for one pointer each.
-    object::minus_one(unsafe { next_cq(channel, cq, cq_context, deliver) })
+    let fd = object::with::<Channel, _>(channel, |channel| channel.events.fd());
+    object::not_negative(
+        fd.and_then(|fd| if cq.is_null() || cq_context.is_null() { Err(libc::EINVAL) } else { Ok(fd) }),
+    )
+}
+
+/// Gives the CQ whose count was taken, which lives by the word of `deliver`.
+///
+/// # Safety
+/// `cq` and `cq_context` have room for one pointer each.
+pub(crate) unsafe fn take_cq(
+    channel: *mut IbvCompChannel,
+    cq: *mut *mut IbvCq,
+    cq_context: *mut *mut c_void,
+    deliver: impl Fn(*mut IbvCq) -> Option<*mut c_void>,
+) -> c_int {
+    let take = || {
+        let events = object::with::<Channel, _>(channel, |channel| Arc::clone(&channel.events))?;
+        let next =
+            events.take(|pointer| deliver(pointer as *mut IbvCq).map(|context| (pointer as *mut IbvCq, context)));
+        let Some((pointer, context)) = next.flatten() else { return Ok(wait::AGAIN) };
+        // SAFETY: the caller says so.
+        unsafe {
+            cq.write(pointer);
+            cq_context.write(context);
+        }
+        Ok(0)
+    };
+    object::not_negative(take())
+}
+
+unsafe extern "C" fn cq_take(channel: *mut IbvCompChannel, cq: *mut *mut IbvCq, cq_context: *mut *mut c_void) -> c_int {
+    // SAFETY: neither is null, as `cq_ready` saw; the application gives room for one pointer each.
+    unsafe { take_cq(channel, cq, cq_context, deliver) }
+}
+
+waiting! {
+    fn get_cq_event(channel: *mut IbvCompChannel, cq: *mut *mut IbvCq, cq_context: *mut *mut c_void)
+        = cq_ready, cq_take, wait::minus_one
 }
 
 pub(crate) unsafe extern "C" fn ack_cq_events(cq: *mut IbvCq, n: u32) {
@@ -398,6 +424,20 @@ mod tests {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
     use super::*;
+
+    impl<T> Waitable<T> {
+        /// Waits for an entry, as the calls do.
+        fn pop<R>(&self, take: impl Fn(T) -> R) -> Result<R, c_int> {
+            loop {
+                if wait::take_count(self.fd()) != 0 {
+                    return Err(std::io::Error::last_os_error().raw_os_error().unwrap_or(0));
+                }
+                if let Some(taken) = self.take(&take) {
+                    return Ok(taken);
+                }
+            }
+        }
+    }
 
     /// A CQ that is a count of completions, with a channel.
     struct Model {

@@ -14,6 +14,7 @@
 //! | `device`, `query` | device list, contexts; what devices, ports and GIDs say of themselves |
 //! | `memory`, `share` | protection domains, memory regions; several handles of one |
 //! | `cq`, `qp`, `work`, `events` | queues, their state machine, posting, what sleeps and wakes |
+//! | `wait` | how a thread waits for an event, so that a program can cancel it |
 //! | `text` | names of numbers |
 //! | `mrc` | the calls of `mrc.h` and `mrc_ctl.h` |
 //!
@@ -49,4 +50,5 @@ mod query;
 mod share;
 mod stderr;
 mod text;
+mod wait;
 mod work;

@@ -126,6 +126,14 @@ pub(crate) fn minus_one(result: Result<(), c_int>) -> c_int {
     }
 }
 
+/// For calls that answer a number, or -1 and `errno`.
+pub(crate) fn not_negative(result: Result<c_int, c_int>) -> c_int {
+    result.unwrap_or_else(|code| {
+        set_errno(code);
+        -1
+    })
+}
+
 /// Refuses something that MRC does not have; the first time it says why. A program may find out by trying that there is none
 /// of one thing, and fail for want of another: each is said.
 pub(crate) fn unsupported(what: &'static str) -> c_int {

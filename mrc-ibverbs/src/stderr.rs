@@ -29,7 +29,7 @@ fn say_to(fd: c_int, line: &str, lost: &AtomicU32) {
     }
     text.truncate(text.floor_char_boundary(LONGEST - 1));
     text.push('\n');
-    if without_sigpipe(|| write(fd, text.as_bytes())) {
+    if uncancelled(|| without_sigpipe(|| write(fd, text.as_bytes()))) {
         lost.fetch_sub(before, Ordering::Relaxed);
     } else {
         lost.fetch_add(1, Ordering::Relaxed);
@@ -67,6 +67,25 @@ fn is_file(fd: c_int) -> bool {
     let mut stat = MaybeUninit::<libc::stat>::uninit();
     // SAFETY: room for one structure, which is read only after the call filled it.
     unsafe { libc::fstat(fd, stat.as_mut_ptr()) == 0 && stat.assume_init().st_mode & libc::S_IFMT == libc::S_IFREG }
+}
+
+unsafe extern "C" {
+    fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
+}
+
+/// Runs `f` so that a thread which the program has cancelled goes on behind it. libc ends such a thread in calls that may block,
+/// and whoever says something here may hold a lock.
+fn uncancelled<R>(f: impl FnOnce() -> R) -> R {
+    const DISABLED: c_int = 1;
+    let mut before = 0;
+    // SAFETY: room for a number.
+    let disabled = unsafe { pthread_setcancelstate(DISABLED, &raw mut before) } == 0;
+    let result = f();
+    if disabled {
+        // SAFETY: what it was; not every libc takes null for what it is.
+        unsafe { pthread_setcancelstate(before, &raw mut before) };
+    }
+    result
 }
 
 /// Runs `f` so that a pipe whose reader goes meanwhile sends this thread no signal, which would end the program.
@@ -146,6 +165,29 @@ mod tests {
         assert_eq!(lost.load(Ordering::Relaxed), 2);
         // SAFETY: what it was.
         unsafe { libc::signal(libc::SIGPIPE, before) };
+    }
+
+    #[test]
+    fn a_thread_that_the_program_cancelled_goes_on() {
+        extern "C" fn thread(fd: *mut core::ffi::c_void) -> *mut core::ffi::c_void {
+            // SAFETY: this thread, which nobody else ends.
+            unsafe { libc::pthread_cancel(libc::pthread_self()) };
+            say_to(fd as usize as c_int, "text", &AtomicU32::new(0));
+            fd
+        }
+        let (mut reader, writer) = std::io::pipe().unwrap();
+        let argument = writer.as_raw_fd() as usize as *mut core::ffi::c_void;
+        let (mut started, mut ended) = (0, core::ptr::null_mut());
+        // SAFETY: the thread ends before the pipe is closed.
+        unsafe {
+            assert_eq!(libc::pthread_create(&raw mut started, core::ptr::null(), thread, argument), 0);
+            assert_eq!(libc::pthread_join(started, &raw mut ended), 0);
+        }
+        assert_eq!(ended, argument);
+        drop(writer);
+        let mut text = String::new();
+        reader.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "text\n");
     }
 
     #[test]

@@ -68,8 +68,54 @@ macro_rules! forward {
     )*};
 }
 
+/// As [`forward`], for calls in which a program may cancel the thread: libc then unwinds its stack, and a function of Rust would
+/// abort the process. So they jump.
+macro_rules! jump {
+    ($(fn $name:ident($($argument:ident: $type:ty),*) -> $result:ty = $without:expr;)*) => {$(
+        #[cfg(target_arch = "x86_64")]
+        #[unsafe(naked)]
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name($($argument: $type),*) -> $result {
+            extern "C" fn function() -> P {
+                static SLOT: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+                let name = concat!(stringify!($name), "\0");
+                CStr::from_bytes_with_nul(name.as_bytes()).map_or(null_mut(), |name| find(&SLOT, name))
+            }
+            core::arch::naked_asm!(
+                // The arguments, at most three; the stack is aligned to 16 bytes then.
+                ".cfi_startproc",
+                "push rdi",
+                "push rsi",
+                "push rdx",
+                ".cfi_adjust_cfa_offset 24",
+                "call {function}",
+                "pop rdx",
+                "pop rsi",
+                "pop rdi",
+                ".cfi_adjust_cfa_offset -24",
+                "test rax, rax",
+                "je 2f",
+                "jmp rax",
+                "2:",
+                "mov eax, {without}",
+                "ret",
+                ".cfi_endproc",
+                function = sym function,
+                without = const $without,
+            );
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        forward! { fn $name($($argument: $type),*) -> $result = $without; }
+    )*};
+}
+
 /// Calls that answer like those of verbs.
 const NO: c_int = libc::ENOSYS;
+
+jump! {
+    fn mrc_get_cq_event(channel: P, cq: P, cq_context: P) -> c_int = -1;
+    fn mrc_get_async_event(context: P, event: P) -> c_int = NO;
+}
 
 forward! {
     fn mrc_query_device(context: P, attr: P, supported: P) -> c_int = -1;
@@ -84,7 +130,6 @@ forward! {
     fn mrc_poll_cq(cq: P, entries: c_int, wc: P) -> c_int = -1;
     fn mrc_destroy_cq(cq: P) -> c_int = NO;
     fn mrc_req_notify_cq(cq: P, solicited_only: c_int) -> c_int = NO;
-    fn mrc_get_cq_event(channel: P, cq: P, cq_context: P) -> c_int = -1;
     fn mrc_ack_cq_events(cq: P, events: c_uint);
     fn mrc_create_qp_hint(context: P, attr: P) -> P = null_mut();
     fn mrc_destroy_qp_hint(hint: P) -> c_int = -1;
@@ -97,7 +142,6 @@ forward! {
     fn mrc_get_qpn(qp: P, qpn: P) -> c_int = -1;
     fn mrc_post_send(qp: P, wr: P, bad: P) -> c_int = NO;
     fn mrc_post_recv(qp: P, wr: P, bad: P) -> c_int = -1;
-    fn mrc_get_async_event(context: P, event: P) -> c_int = NO;
     fn mrc_ack_async_event(event: P);
     fn mrc_ctl_query_device(context: P, attr: P) -> c_int = -1;
     fn mrc_ctl_query_device_ex(context: P, mrc: P, attr: P, supported: P) -> c_int = -1;

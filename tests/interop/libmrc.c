@@ -6,6 +6,8 @@
 #include <mrc.h>
 #include <mrc_ctl.h>
 #include <poll.h>
+#include <pthread.h>
+#include <unistd.h>
 
 #include "check.h"
 
@@ -147,6 +149,20 @@ static void profile(void) {
     CHECK("and ONLINE", !mrc_ctl_modify_cc_profile(mrc, CONTROL, &cc, MRC_CTL_CC_PROFILE_STATE | MRC_CTL_CC_PROFILE_CONFIG));
 }
 
+/* A query writes what its mask names: programs go on with the structure, and its state is their next wish. */
+static void queries(void) {
+    struct mrc_ctl_ev_profile_attr ev = {.profile_state = MRC_CTL_PROFILE_OFFLINE, .ev_mode = MRC_CTL_EV_MODE_GEN, .ev_min_active = 77};
+    struct mrc_ctl_ev_fmt_profile_attr format = {.profile_state = MRC_CTL_PROFILE_OFFLINE};
+    struct mrc_ctl_cc_profile_attr cc = {.profile_state = MRC_CTL_PROFILE_OFFLINE};
+    CHECK("a query of one attribute", !mrc_ctl_query_ev_profile(mrc, PROFILE, &ev, MRC_CTL_EV_PROFILE_COUNT) && ev.ev_count == 2 &&
+                                          !mrc_ctl_query_ev_fmt_profile(mrc, FORMAT, &format, MRC_CTL_EV_FMT_PROFILE_MODE) &&
+                                          format.ev_fmt_mode == MRC_CTL_EV_FMT_MODE_STEV &&
+                                          !mrc_ctl_query_cc_profile(mrc, CONTROL, &cc, MRC_CTL_CC_PROFILE_CUR_STATE) &&
+                                          cc.cur_profile_state == MRC_CTL_PROFILE_ONLINE);
+    CHECK("  leaves the others", ev.profile_state == MRC_CTL_PROFILE_OFFLINE && ev.ev_mode == MRC_CTL_EV_MODE_GEN && ev.ev_min_active == 77 &&
+                                     format.profile_state == MRC_CTL_PROFILE_OFFLINE && cc.profile_state == MRC_CTL_PROFILE_OFFLINE);
+}
+
 /* What a controller can get wrong, and the number of each. */
 static void refusals(void) {
     struct mrc_ctl_ev_op_entry one = {.state = MRC_CTL_EV_GOOD};
@@ -191,11 +207,48 @@ static void write_with_immediate(const char *what, struct mrc_qp *a, struct mrc_
     CHECK(what, sent && received && !memcmp(memory, memory + SIZE, SIZE));
 }
 
-static void probes(void) {
-    struct mrc_ctl_ep_req req[4] = {0};
-    struct mrc_ctl_ep_rsp rsp[4];
+/* To ourselves, by destinations of the lab: up to our first switch and back. No queue pair leads here yet, whose paths the
+ * answers could take. */
+static void probes_by_destination(void) {
+    struct mrc_ctl_ep_req req[2] = {0};
+    struct mrc_ctl_ep_rsp rsp[2];
     int got = -1;
-    for (int i = 0; i < 4; i++) {
+    for (int plane = 0; plane < 2; plane++) {
+        const uint8_t destination[] = {0xfc, 0xbb, 0xbb, 0x00, 0x10 + plane, 0, 0x30 + plane, 0};
+        req[plane].sgid = req[plane].dgid = gid;
+        req[plane].ev_fmt_mode = MRC_CTL_EV_FMT_MODE_SRV6;
+        memcpy(req[plane].req_ev.val, destination, sizeof(destination));
+        req[plane].req_ev.port = plane + 1;
+    }
+    CHECK("EV probes by destination, before there are queue pairs",
+          !mrc_ctl_ep_batch_send_wait(mrc, 0, MRC_CTL_EP_OP_EV_PROBE, req, 2, 1000000000, rsp, &got) && got == 2);
+}
+
+/* A batch whose only probe leads nowhere. */
+static void *lost(void *answer) {
+    struct mrc_ctl_ep_req req = {.sgid = gid, .dgid = gid, .ev_fmt_mode = MRC_CTL_EV_FMT_MODE_STEV, .req_ev.port = 2};
+    struct mrc_ctl_ep_rsp rsp;
+    int got;
+    mrc_ctl_ep_batch_send_wait(mrc, 0, MRC_CTL_EP_OP_EV_PROBE, &req, 1, 200000000, &rsp, &got);
+    return answer;
+}
+
+static int cancelled(void *(*function)(void *), void *argument) {
+    pthread_t thread;
+    void *result = NULL;
+    NEED("thread", !pthread_create(&thread, NULL, function, argument));
+    usleep(50000);
+    return !pthread_cancel(thread) && !pthread_join(thread, &result) && result == PTHREAD_CANCELED;
+}
+
+static void probes(void) {
+    /* Its thread ends in the call or behind it; the next batch hangs if it kept anything. */
+    cancelled(lost, NULL);
+
+    static struct mrc_ctl_ep_req req[256];
+    static struct mrc_ctl_ep_rsp rsp[256];
+    int got = -1;
+    for (int i = 0; i < 256; i++) {
         req[i].req_id = 100 + i;
         req[i].sgid = req[i].dgid = gid;
         req[i].ev_fmt_mode = MRC_CTL_EV_FMT_MODE_STEV;
@@ -206,6 +259,8 @@ static void probes(void) {
     int plausible = got == 4;
     for (int i = 0; i < got; i++) plausible &= rsp[i].req_id >= 100 && rsp[i].req_id < 104 && rsp[i].port >= 1 && rsp[i].port <= 2 && rsp[i].rtt > 0;
     CHECK("with their numbers, ports and round trips", plausible);
+    /* A node answers a limited number at once. */
+    CHECK("as many as a profile has EVs", !mrc_ctl_ep_batch_send_wait(mrc, 0, MRC_CTL_EP_OP_EV_PROBE, req, 256, 1000000000, rsp, &got) && got == 256);
     /* Plane 1's EV through plane 0's port leads nowhere. */
     req[1].req_ev.port = 1;
     got = -1;
@@ -243,6 +298,17 @@ static void events(struct mrc_qp *qp, struct mrc_cq *cq, struct mrc_cq *ev_cq, s
     CHECK("of the profile, an EV and its new state", n == 1 && event.profile_id == PROFILE && event.state == MRC_CTL_EV_ASSUMED_BAD && event.ev.port == event.ev.val[2] + 1);
 }
 
+static void *completions(void *channel) {
+    struct mrc_cq *cq;
+    void *context;
+    return mrc_get_cq_event(channel, &cq, &context) ? channel : NULL;
+}
+
+static void *asynchronous(void *context) {
+    struct mrc_async_event event;
+    return mrc_get_async_event(context, &event) ? context : NULL;
+}
+
 int main(int argc, char **argv) {
     int want_events = argc > 1 && !strcmp(argv[1], "events");
     setvbuf(stdout, NULL, _IOLBF, 0);
@@ -262,9 +328,12 @@ int main(int argc, char **argv) {
     struct mrc_cq *ev_cq = mrc_ctl_create_ev_event_cq(mrc, 16, &failures, channel, 0);
     NEED("EV events", ev_cq);
 
+    CHECK("threads that wait for events can be cancelled", cancelled(completions, channel) && cancelled(asynchronous, mrc));
     device();
+    probes_by_destination();
     formats();
     profile();
+    queries();
     refusals();
     struct mrc_qp_hint_init_attr hint_attr = {.attr = {.num_qps_per_peer = 2, .num_send_peers = 1}};
     struct mrc_qp_hint_attr asked;

@@ -144,14 +144,16 @@ impl Batch {
     /// Receives up to `max` waiting frames without blocking.
     pub(crate) fn receive(&mut self, fd: BorrowedFd<'_>, max: usize) -> io::Result<usize> {
         let count = max.min(self.messages.len());
-        // SAFETY: `count` headers, each with one vector over its own buffer.
+        // Not `libc::recvmmsg`, in which libc ends a thread that the program has cancelled: the driver's lock would stay taken.
+        // SAFETY: `count` headers, each with one vector over its own buffer; no time to wait.
         let result = unsafe {
-            libc::recvmmsg(
+            libc::syscall(
+                libc::SYS_recvmmsg,
                 fd.as_raw_fd(),
                 self.messages.as_mut_ptr(),
-                count as u32,
+                count as libc::c_uint,
                 libc::MSG_DONTWAIT,
-                ptr::null_mut(),
+                ptr::null_mut::<libc::timespec>(),
             )
         };
         if result < 0 { Err(last_errno()) } else { Ok(result as usize) }
@@ -162,9 +164,9 @@ impl Batch {
         let Some(messages) = self.messages.get_mut(from..to) else {
             return Ok(0);
         };
+        let (first, count) = (messages.as_mut_ptr(), messages.len() as libc::c_uint);
         // SAFETY: as in `receive`; `set_len` keeps lengths inside the buffers.
-        let result =
-            unsafe { libc::sendmmsg(fd.as_raw_fd(), messages.as_mut_ptr(), messages.len() as u32, libc::MSG_DONTWAIT) };
+        let result = unsafe { libc::syscall(libc::SYS_sendmmsg, fd.as_raw_fd(), first, count, libc::MSG_DONTWAIT) };
         if result < 0 { Err(last_errno()) } else { Ok(result as usize) }
     }
 }

@@ -145,6 +145,13 @@ fn named<T>(mask: u32, bit: u32, value: T) -> Option<T> {
     (mask & bit != 0).then_some(value)
 }
 
+/// Writes an attribute that the mask of a query names. The others stay as the caller has them: it may go on with the structure.
+fn tell<T>(mask: u32, bit: u32, to: &mut T, value: T) {
+    if mask & bit != 0 {
+        *to = value;
+    }
+}
+
 /// The state to go to, and the one that the caller believes in.
 fn states(mask: u32, to: u32, now: u32) -> Result<(Option<State>, Option<State>), c_int> {
     let state = |bit, value| named(mask, bit, value).map(State::from_c).transpose();
@@ -202,8 +209,9 @@ pub(crate) unsafe extern "C" fn query_ev_fmt_profile(
             return Err(EINVAL);
         }
         let format = context.engine()?.profiles.lock().format(id);
-        (attr.profile_state, attr.cur_profile_state) = (format.state as u32, format.state as u32);
-        attr.ev_fmt_mode = format.mode();
+        tell(mask, PROFILE_STATE, &mut attr.profile_state, format.state as u32);
+        tell(mask, PROFILE_CUR_STATE, &mut attr.cur_profile_state, format.state as u32);
+        tell(mask, FMT_PROFILE_MODE, &mut attr.ev_fmt_mode, format.mode());
         match mask & FMT_PROFILE_OP {
             0 => Ok(()),
             // SAFETY: the application says how much room there is.
@@ -292,12 +300,13 @@ pub(crate) unsafe extern "C" fn query_ev_profile(
         let (context, attr) = unsafe { enter(context, attr) }?;
         let mask = ev_mask(mask)?;
         let profile = context.engine()?.control(move |registry, engine, _| registry.ev_profile(engine, id))?;
-        (attr.profile_state, attr.cur_profile_state) = (profile.state as u32, profile.state as u32);
-        attr.ev_mode = profile.mode;
-        attr.ev_fmt_profile_id = profile.format;
-        attr.ev_count = profile.count;
-        attr.ev_min_active = profile.min_active;
-        attr.ev_event_mask = profile.event_mask as c_int;
+        tell(mask, PROFILE_STATE, &mut attr.profile_state, profile.state as u32);
+        tell(mask, PROFILE_CUR_STATE, &mut attr.cur_profile_state, profile.state as u32);
+        tell(mask, EV_PROFILE_MODE, &mut attr.ev_mode, profile.mode);
+        tell(mask, EV_PROFILE_FMT_ID, &mut attr.ev_fmt_profile_id, profile.format);
+        tell(mask, EV_PROFILE_COUNT, &mut attr.ev_count, profile.count);
+        tell(mask, EV_PROFILE_MIN_ACTIVE, &mut attr.ev_min_active, profile.min_active);
+        tell(mask, EV_PROFILE_EVENT_MASK, &mut attr.ev_event_mask, profile.event_mask as c_int);
         if mask & EV_PROFILE_EV_FIELDS_OP != 0 {
             if attr.ev_fields_op.op != OP_QUERY_FIELDS {
                 return Err(EINVAL);
@@ -393,10 +402,10 @@ pub(crate) unsafe extern "C" fn query_cc_profile(
             return Err(EINVAL);
         }
         let profile = context.engine()?.profiles.lock().cc_profile(id);
-        (attr.profile_state, attr.cur_profile_state) = (profile.state as u32, profile.state as u32);
-        if mask & CC_PROFILE_ALGORITHM != 0 {
-            attr.algorithm = if profile.nscc == Some(true) { NSCC.as_ptr() } else { core::ptr::null() };
-        }
+        let algorithm = if profile.nscc == Some(true) { NSCC.as_ptr() } else { core::ptr::null() };
+        tell(mask, PROFILE_STATE, &mut attr.profile_state, profile.state as u32);
+        tell(mask, PROFILE_CUR_STATE, &mut attr.cur_profile_state, profile.state as u32);
+        tell(mask, CC_PROFILE_ALGORITHM, &mut attr.algorithm, algorithm);
         if mask & CC_PROFILE_CONFIG != 0 {
             // SAFETY: null or the application's room, although the structure says const of it.
             unsafe {
@@ -420,7 +429,8 @@ pub(crate) unsafe extern "C" fn query_port(
         let (context, attr) = unsafe { enter(context, attr) }?;
         let port = port_of(context, port, mask)?;
         let enabled = context.engine()?.ports_enabled()?.contains(port);
-        attr.port_admin_state = if enabled { PORT_ADMIN_ENABLED } else { PORT_ADMIN_DISABLED };
+        let state = if enabled { PORT_ADMIN_ENABLED } else { PORT_ADMIN_DISABLED };
+        tell(mask as u32, PORT_ADMIN_STATE, &mut attr.port_admin_state, state);
         Ok(())
     };
     object::minus_one(query())

@@ -16,6 +16,7 @@ use crate::abi::{IbvAsyncEvent, IbvCompChannel, IbvContext, IbvCq, IbvWc};
 use crate::cq;
 use crate::events::{self, Channel, Notify, Unacknowledged};
 use crate::object::{self, Kind, Object};
+use crate::wait::{self, waiting};
 
 /// Events that wait for a controller. A new one of the same EV takes the place of the old one; a full queue loses the oldest.
 /// The next one that is delivered counts those that were not.
@@ -233,18 +234,19 @@ pub(crate) unsafe extern "C" fn get_comp_channel_fd(channel: *mut IbvCompChannel
     object::minus_one(get())
 }
 
-pub(crate) unsafe extern "C" fn get_cq_event(
-    channel: *mut IbvCompChannel,
-    cq: *mut *mut IbvCq,
-    cq_context: *mut *mut c_void,
-) -> c_int {
+unsafe extern "C" fn cq_take(channel: *mut IbvCompChannel, cq: *mut *mut IbvCq, cq_context: *mut *mut c_void) -> c_int {
     let of_evs = |cq: &EvCq| {
         cq.unacknowledged.add();
         cq.cq_context as *mut c_void
     };
     let deliver = |pointer| object::with::<EvCq, _>(pointer, of_evs).ok().or_else(|| events::deliver(pointer));
-    // SAFETY: the application gives room for one pointer each.
-    object::minus_one(unsafe { events::next_cq(channel, cq, cq_context, deliver) })
+    // SAFETY: neither is null, as `cq_ready` saw; the application gives room for one pointer each.
+    unsafe { events::take_cq(channel, cq, cq_context, deliver) }
+}
+
+waiting! {
+    fn get_cq_event(channel: *mut IbvCompChannel, cq: *mut *mut IbvCq, cq_context: *mut *mut c_void)
+        = events::cq_ready, cq_take, wait::minus_one
 }
 
 pub(crate) unsafe extern "C" fn ack_cq_events(cq: *mut IbvCq, n: c_uint) {
@@ -255,15 +257,22 @@ pub(crate) unsafe extern "C" fn ack_cq_events(cq: *mut IbvCq, n: c_uint) {
     }
 }
 
-pub(crate) unsafe extern "C" fn get_async_event(context: *mut MrcContext, event: *mut IbvAsyncEvent) -> c_int {
-    match object::get::<MrcContext>(context) {
-        // SAFETY: the contract is the same; the structures are alike.
-        Ok(context) => match unsafe { events::get_async_event(context.verbs, event) } {
-            0 => 0,
-            _ => std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO),
-        },
-        Err(code) => object::code(Err(code)),
-    }
+/// The verbs context behind one of MRC; null when there is none.
+fn verbs_of(context: *mut MrcContext) -> *mut IbvContext {
+    object::with::<MrcContext, _>(context, |context| context.verbs).unwrap_or(core::ptr::null_mut())
+}
+
+unsafe extern "C" fn async_ready(context: *mut MrcContext, event: *mut IbvAsyncEvent) -> c_int {
+    events::async_fd(verbs_of(context), event)
+}
+
+unsafe extern "C" fn async_take(context: *mut MrcContext, event: *mut IbvAsyncEvent) -> c_int {
+    // SAFETY: not null, as `async_ready` saw; the application gives room for one event. The structures are alike.
+    unsafe { events::take_async_event(verbs_of(context), event) }
+}
+
+waiting! {
+    fn get_async_event(context: *mut MrcContext, event: *mut IbvAsyncEvent) = async_ready, async_take, wait::error_number
 }
 
 #[cfg(test)]
