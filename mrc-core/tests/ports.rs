@@ -112,6 +112,36 @@ fn a_packet_from_a_masked_port_unmasks_it() {
     });
 }
 
+/// News of ports go to nodes with queue pairs towards them. A port that returned when there were none is unmasked by an EV probe,
+/// however old: who has no paths of his own towards the prober could not answer it.
+//= EPOP-008 test
+#[test]
+fn an_ev_probe_from_a_masked_port_unmasks_it() {
+    net(4, &setup(), Weather::default(), |net| {
+        traffic(net, 30 * MS);
+        let one = PortMask::NONE.with(PORT1);
+        forge(net, one);
+        assert!(net.run(net.now.as_nanos() + MS, |net| peer_ports(net, 0) == one && net.wire.is_empty()));
+        for side in &mut net.sides {
+            side.engine.destroy_qp(side.qps[0]).unwrap();
+        }
+        let probe = |net: &mut Net<'_>| {
+            let path = EvEntry::new(Ev(0x103), PORT2);
+            let (op, ports) = (EndpointOp::EvProbe, PortMask::NONE);
+            let request = OpRequest { cookie: 1, op, ports, path, dscp: None, timeout_ns: MS };
+            let peer = net.sides[1].peer.unwrap();
+            net.sides[1].engine.post_endpoint_op(peer, &request).unwrap();
+            net.drain(1);
+            net.run(net.now.as_nanos() + 2 * MS, |_| false);
+            peer_ports(net, 0)
+        };
+        assert_eq!(probe(net), one, "it may have left before the mask");
+        net.now = net.now.after(net.sides[0].engine.config().port_unmask_after_ns);
+        assert_eq!(probe(net), PortMask::first(PLANES));
+        assert_eq!(net.sides[0].engine.stats().peer_ports_unmasked, 1);
+    });
+}
+
 //= EPOP-008 test
 #[test]
 fn with_the_knob_off_only_updates_unmask() {

@@ -314,6 +314,48 @@ fn an_ev_that_is_denied_meanwhile_is_not_found() {
     });
 }
 
+/// A controller takes a plane away from a side that only receives, and gives it back: answers leave by it again, also when
+/// it is all that is left.
+//= DENY-001, REV-001, REV-004 test
+#[test]
+fn a_plane_that_is_allowed_again_carries_answers_again() {
+    net(15, &Setup { one_way: true, ..Setup::default() }, Weather::default(), |net| {
+        let left_by = |net: &Net<'_>| {
+            let ports = &net.sides[1].engine.stats().ports;
+            [ports[0].tx_packets, ports[1].tx_packets]
+        };
+        let used = |net: &mut Net<'_>| {
+            let before = left_by(net);
+            traffic(net, 1_000_000);
+            let after = left_by(net);
+            [after[0] - before[0], after[1] - before[1]]
+        };
+        let command = |net: &mut Net<'_>, planes: &[u32], state: EvState| {
+            let profile = net.sides[1].profile.unwrap();
+            let mut reports = [EvReport::EMPTY; 16];
+            let engine = &mut net.sides[1].engine;
+            assert_eq!(engine.query_evs(profile, 0, &mut reports), Ok(16));
+            for (report, _) in reports.iter().zip(0..).filter(|(_, nth)| planes.contains(&(nth % 2))) {
+                engine.set_ev_state(net.now, profile, &report.ev, state, false).unwrap();
+            }
+        };
+        assert!(used(net).iter().all(|&packets| packets > 100));
+        command(net, &[1], EvState::Denied);
+        let [one, two] = used(net);
+        assert!(one > 100 && two == 0, "{one} {two}");
+        command(net, &[1], EvState::Good);
+        let [one, two] = used(net);
+        assert!(one.abs_diff(two) * 10 < one, "{one} {two}");
+        // Without any there are no answers; with the second plane alone there are some.
+        command(net, &[0, 1], EvState::Denied);
+        net.post(0, 0, 0, 10_000).unwrap();
+        assert!(!net.run(net.now.as_nanos() + 1_000_000, |net| net.sides[0].completions.last().is_none()));
+        command(net, &[1], EvState::Good);
+        let [one, two] = used(net);
+        assert!(one == 0 && two > 100, "{one} {two}");
+    });
+}
+
 /// What taught a side its return paths also teaches it where news of its ports leave: however often a port changes
 /// before more is learned, the peer hears of it without a repetition.
 //= EPOP-006 test

@@ -130,8 +130,8 @@ pub struct EndpointConfig {
     /// Longest wait between two repetitions of a Port Status Update, in nanoseconds, unless `port_update_rto_ns` is longer
     /// (open question 60). Repetitions end with the answer or with the last QP towards the peer.
     pub port_update_max_ns: u64,
-    /// A packet of an open QP that arrives from a port which the peer has masked unmasks that port, if it arrives at
-    /// least this long after the update that masked it, in nanoseconds; 0 = never (open question 61). Packets
+    /// A packet of an open QP, or an EV probe of the peer, that arrives from a port which the peer has masked unmasks that port, if
+    /// it arrives at least this long after the update that masked it, in nanoseconds; 0 = never (open question 61). Packets
     /// that left before the port failed may arrive after the update.
     pub port_unmask_after_ns: u64,
     /// When a peer's update leaves no usable port, send probes through the masked ports, one per port and retransmission

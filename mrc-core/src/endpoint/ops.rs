@@ -150,6 +150,8 @@ impl Endpoint<'_> {
         let id = frame.bth.psn.value() as u16;
         if request.op == EndpointOp::PortStatusUpdate {
             self.on_port_update(now, peer, id, ports_of(request.port_status_mask, self.cfg.port_mask_zero_based));
+        } else {
+            self.peer_heard_through(now, peer, port);
         }
         let timestamp = request.tseth.reflected();
         let serviced = self.cfg.endpoint_svc_time && !request.tseth.tsr && timestamp != 0;

@@ -38,12 +38,18 @@ impl Endpoint<'_> {
     }
 
     /// A valid packet of an open QP arrived on `port`, which leads to the peer's port of the same number.
-    //= EPOP-008
     #[inline(always)]
     pub(super) fn heard_through(&mut self, now: Instant, qp: u32, port: PortNum) {
         let Some(slot) = self.qps.get(qp as usize) else { return };
-        if self.peers.get(slot.peer as usize).is_some_and(|peer| !peer.announced.contains(port)) {
-            self.unmask(now, slot.peer, port);
+        self.peer_heard_through(now, slot.peer, port);
+    }
+
+    /// A packet of `peer` arrived on `port`.
+    //= EPOP-008
+    #[inline(always)]
+    pub(super) fn peer_heard_through(&mut self, now: Instant, peer: u32, port: PortNum) {
+        if self.peers.get(peer as usize).is_some_and(|peer| !peer.announced.contains(port)) {
+            self.unmask(now, peer, port);
         }
     }
 

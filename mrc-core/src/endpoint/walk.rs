@@ -8,7 +8,8 @@
 //! ```
 
 use super::{Endpoint, op_table::Fifo, part, profiles::EvSpec, profiles::profile};
-use crate::{event::Event, image::Pass, num::Counter, qp::QpState, time::Instant};
+use crate::{event::Event, image::Pass, num::Counter, path::EvEntry, qp::QpState, time::Instant};
+use mrc_wire::PortNum;
 
 /// Commands to EVs that may be under way at once.
 const COMMANDS: usize = 8;
@@ -29,6 +30,11 @@ pub(super) struct Command {
 impl Command {
     pub(super) const fn new(profile: u32, entry: u16, all: Option<EvSpec>, denied: bool) -> Self {
         Self { profile, entry, all, denied, left: 0 }
+    }
+
+    /// The port of the EVs that it allows again: entries of one value have one port.
+    fn allows(&self, entries: &[EvEntry]) -> Option<PortNum> {
+        entries.get(usize::from(self.entry)).filter(|_| !self.denied).map(|entry| entry.port)
     }
 }
 
@@ -135,7 +141,7 @@ impl Endpoint<'_> {
             return;
         }
         let entries = profile(self.ev_entries, self.ev_profiles, &self.limits, command.profile).unwrap_or(&[]);
-        slot.reverse.avoid_denied(entries, &mut self.rng);
+        slot.reverse.heed_denylist(entries, command.allows(entries), &mut self.rng);
         let Some(value) = command.all else { return self.command_entry(now, qp, command, command.entry) };
         for entry in command.entry..entries.len() as u16 {
             if self.entry_is(command.profile, entry, &value) {
@@ -173,7 +179,7 @@ impl Endpoint<'_> {
         let entries = profile(self.ev_entries, self.ev_profiles, &self.limits, command.profile).unwrap_or(&[]);
         let slot = self.peers.get_mut(peer as usize).filter(|peer| peer.ev_profile == Some(command.profile));
         if let Some(slot) = slot {
-            slot.op_paths.avoid_denied(entries, &mut self.rng);
+            slot.op_paths.heed_denylist(entries, command.allows(entries), &mut self.rng);
         }
     }
 }

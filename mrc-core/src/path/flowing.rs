@@ -12,6 +12,8 @@
 //! measured round trip of data and, for paths that nothing was heard of lately, of probes. The bandwidth is then a knob, one
 //! for all paths: a slow path shows by its queue alone. What the paper leaves open:
 //!
+//! * The paper places whole flows when connections are set up; we place a few packets of a queue pair at a time. It ages a load
+//!   when it decides, we do at each measurement.
 //! * One load measured from telemetry and another from round trips cannot be compared: once a report came, round trips
 //!   count no more; a probe that is answered without a report ends that.
 //! * Its last loop, printed as "while E(k+1) > E(k)", places on a path that is heavier; its text and figure 4 place on the

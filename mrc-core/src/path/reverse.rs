@@ -112,8 +112,10 @@ impl ReverseSet {
         }
     }
 
-    /// Replaces EVs that the profile denies by now; a plane that has no other goes without.
-    pub fn avoid_denied(&mut self, entries: &[EvEntry], rng: &mut Rng) {
+    /// Replaces EVs that the profile denies by now; a plane that has no other goes without, until an EV of it, of port `allowed`,
+    /// is denied no longer.
+    //= REV-001
+    pub fn heed_denylist(&mut self, entries: &[EvEntry], allowed: Option<PortNum>, rng: &mut Rng) {
         let denied = |choice: Option<Choice>| {
             choice.is_some_and(|choice| entries.get(usize::from(choice.entry)).is_some_and(|entry| entry.denied))
         };
@@ -122,12 +124,13 @@ impl ReverseSet {
             if denied(reverse.candidate) {
                 (reverse.candidate, reverse.lost) = (None, 0);
             }
-            if denied(reverse.current) {
+            if denied(reverse.current) || (reverse.current.is_none() && allowed == Some(port)) {
                 reverse.current = random_entry(entries, port, None, rng);
                 reverse.vouched = false;
-                if reverse.current.is_none() {
-                    self.ports = self.ports.without(port);
-                }
+                self.ports = match reverse.current {
+                    Some(_) => self.ports.with(port),
+                    None => self.ports.without(port),
+                };
             }
         }
     }

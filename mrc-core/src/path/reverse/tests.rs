@@ -93,6 +93,31 @@ fn denied_entries_carry_no_control_packets() {
     }
 }
 
+/// A plane whose EVs are all denied carries no control packets until one of them is allowed: that one does then.
+//= REV-001, DENY-001 test
+#[test]
+fn a_plane_whose_ev_is_allowed_again_carries_control_packets_again() {
+    let (mut entries, mut set, mut rng) = started(2);
+    let port = PortNum::from_plane(2);
+    let of_plane = |entry: &EvEntry| entry.port == port;
+    let turn = |set: &mut ReverseSet| (0..4).filter(|_| set.pick(PortMask::ALL).unwrap().port == port).count();
+    entries.iter_mut().filter(|entry| of_plane(entry)).for_each(|entry| entry.denied = true);
+    set.heed_denylist(&entries, None, &mut rng);
+    assert_eq!((turn(&mut set), set.on(port)), (0, None));
+    let ev = {
+        let entry = entries.iter_mut().filter(|entry| of_plane(entry)).nth(5).unwrap();
+        entry.denied = false;
+        entry.ev
+    };
+    set.heed_denylist(&entries, Some(PortNum::from_plane(1)), &mut rng);
+    assert_eq!(set.on(port), None, "of another plane");
+    set.heed_denylist(&entries, Some(port), &mut rng);
+    assert_eq!((turn(&mut set), set.on(port).unwrap().ev), (1, ev));
+    let before = set.on(port);
+    set.heed_denylist(&entries, Some(port), &mut rng);
+    assert_eq!(set.on(port), before, "who has an EV keeps it");
+}
+
 #[test]
 fn data_teaches_the_plane_of_its_ev() {
     let (entries, mut set, _) = started(3);
