@@ -66,6 +66,18 @@ fn doctor_probes_every_destination_and_write_bw_names_paths_without_an_answer() 
     assert_eq!(healthy.len(), 8, "{healthy:?}");
     assert!(healthy.iter().all(|(_, status, _)| status == "ok"), "{healthy:?}");
     assert!(healthy[7].2.starts_with("fcbb:bb00:1100:2103:1101:3101:: "), "{healthy:?}");
+    // A switch whose port takes small packets alone: what data meets there, probes of doctor meet.
+    let switch = format!("{}-p0-t0a", fabric.shape().prefix);
+    let mtu = |bytes: &str| {
+        let set = ["-n", &switch, "link", "set", "t1b", "mtu", bytes];
+        assert!(Command::new("ip").args(set).status().unwrap().success());
+    };
+    mtu("4251");
+    let narrow: Vec<_> = probed().into_iter().filter(|(_, status, _)| status != "ok").collect();
+    assert!(narrow.len() == 1 && narrow[0].0 == "p0u1" && narrow[0].1 == "fail", "{narrow:?}");
+    assert!(narrow[0].2.contains("as long as a full packet (4252 bytes) did not"), "{narrow:?}");
+    mtu("4252");
+    assert!(probed().iter().all(|(_, status, _)| status == "ok"));
     fabric.cut("p1-t0b-t1c").unwrap();
     let failed: Vec<_> = probed().into_iter().filter(|(_, status, _)| status != "ok").collect();
     assert!(failed.len() == 1 && failed[0].0 == "p1u2" && failed[0].1 == "fail", "{failed:?}");
