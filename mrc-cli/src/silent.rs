@@ -94,8 +94,8 @@ pub fn sentences(paths: &[SilentPath], planes: &[SilentPlane], all: &[String]) -
     let few = names.iter().take(8).copied().collect::<Vec<_>>().join(" ");
     let more = if names.len() > 8 { format!(" and {} more", names.len() - 8) } else { String::new() };
     sentences.push(format!(
-        "{} of {} paths did not answer since {:.1} s: {few}{more}; `mrc doctor --config FILE` prints and probes the \
-         destination of each",
+        "{} of {} paths did not answer any more, the first from {:.1} s after the start on: {few}{more}; `mrc doctor \
+         --config FILE` prints and probes the destination of each",
         names.len(),
         all.len(),
         first / 1e3,
@@ -134,9 +134,11 @@ mod tests {
         let planes = planes(&Stats::default(), &after, 3);
         assert_eq!(planes.iter().map(|plane| (plane.plane, plane.sent)).collect::<Vec<_>>(), [(1, 70), (2, 0)]);
         let text = sentences(&silent, &planes, &paths.names()).join("\n");
-        for want in
-            ["plane 1: 70 packets sent", "plane 2: nothing was sent", "1 of 4 paths did not answer since 0.0 s: p1u0"]
-        {
+        for want in [
+            "plane 1: 70 packets sent",
+            "plane 2: nothing was sent",
+            "1 of 4 paths did not answer any more, the first from 0.0 s after the start on: p1u0",
+        ] {
             assert!(text.contains(want), "{text}");
         }
         assert!(sentences(&[], &[], &[]).is_empty());
