@@ -370,7 +370,8 @@ impl HostFile {
             let why = format!("{delay}: at most {LONGEST_ANSWER_DELAY_US}, or peers take answers for lost");
             return Err(wrong("answer_delay_us", why));
         }
-        if let Some(Err((key, why))) = self.protocol.as_ref().map(HostProtocol::check) {
+        let dscp = self.dscp.unwrap_or_default().plan();
+        if let Some(Err((key, why))) = self.protocol.as_ref().map(|protocol| protocol.check(dscp)) {
             return Err(Wrong { table: "protocol", index: 0, key: key.to_owned(), why });
         }
         if let Some(recorder) = &self.recorder {
@@ -773,6 +774,23 @@ uplinks = 4
             ("00:02\"", "00\"", "mrc.toml, line 20, `next_hop`: `02:00:00:00:00` is no unicast MAC address"),
             ("[dscp]", "[protocol]\nctl_ect = 2\n\n[dscp]", "mrc.toml, line 8, `ctl_ect`: 2: no value of this knob"),
             ("[dscp]", "[protocol]\nctl_etc = 1\n\n[dscp]", "mrc.toml, line 8, `ctl_etc`: no such knob; there are "),
+            (
+                "[dscp]",
+                "[protocol]\nbth_se_bit = 3\n\n[dscp]",
+                "mrc.toml, line 8, `bth_se_bit`: 3: no value of this knob",
+            ),
+            ("[dscp]", "[protocol]\nsack_threshold = 0\n\n[dscp]", "mrc.toml, line 8, `sack_threshold`: 0: no value"),
+            (
+                "[dscp]",
+                "[protocol]\nctl_ect = 1\ndscp_trimmable = 40\n\n[dscp]",
+                "mrc.toml, line 9, `dscp_trimmable`: DSCP 40 is given to two roles",
+            ),
+            ("[dscp]", "[protocol]\nctl_ect = true\n\n[dscp]", "mrc.toml, line 8, `ctl_ect`: invalid type: boolean"),
+            (
+                "[dscp]",
+                "[protocol]\nsvc_time = 1\nctl_ect = -1\n\n[dscp]",
+                "mrc.toml, line 9, `ctl_ect`: invalid value",
+            ),
             ("plane1", "plane0", "mrc.toml, line 17, `interface`: `plane0` carries another plane already"),
             ("uplinks = 4", "uplinks = 400", "mrc.toml, line 27, `uplinks`: 400: at most 256"),
             ("uplinks = 4\n", "", "mrc.toml, line 22, `[[peers]]`: missing field `uplinks`"),
