@@ -235,3 +235,47 @@ fn an_interrupted_lab_up_leaves_nothing() {
     assert_eq!(finish(up).status.code(), Some(130));
     assert_eq!(there(), 0);
 }
+
+/// A process that was stopped made the mapper's agent on its host blind, and `mrc stats` said that it has no device.
+#[test]
+fn a_process_that_is_stopped_is_named_and_holds_up_nobody() {
+    if skip("a_process_that_is_stopped_is_named_and_holds_up_nobody") {
+        return;
+    }
+    let _alone = alone();
+    let fabric = fabric("stopped");
+    let prefix = ["--prefix", &fabric.shape().prefix];
+    let mut server = spawn(&[&["write-bw", "--lab", "hA", "--port", "18712"][..], &prefix].concat());
+    let pid = server.id().to_string();
+    let stats = || finish(spawn(&["stats", "--json", "--pid", &pid]));
+    let eventually = Instant::now() + Duration::from_secs(20);
+    while !stats().status.success() && Instant::now() < eventually {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let signal = |name: &str| assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
+    signal("-STOP");
+    let silent = stats();
+    let says = String::from_utf8_lossy(&silent.stderr);
+    assert!(silent.status.code() == Some(1) && says.contains(&format!("process {pid} does not answer")), "{says}");
+    let metrics = finish(spawn(&["metrics"]));
+    let count = |name: &str| {
+        let text = String::from_utf8_lossy(&metrics.stdout).into_owned();
+        text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<f64>().ok()).unwrap()
+    };
+    assert!(count("mrc_devices_silent ") >= 1.0 && count("mrc_scrape_seconds ") < 10.0);
+    let screen = finish(spawn(&["top", "--once"]));
+    let screen = String::from_utf8_lossy(&screen.stdout).into_owned();
+    assert!(screen.lines().next().unwrap().contains(&format!("no answer from {pid}-0")), "{screen}");
+    // The agent probes all the while.
+    let policy = folder("stopped").join("policy.toml");
+    std::fs::write(&policy, finish(spawn(&["mapper", "policy"])).stdout).unwrap();
+    let agent = ["mapper", "agent", "--lab", "hA", "--json", "--seconds", "6", "--apply", "--policy"];
+    let agent = finish(spawn(&[&agent[..], &[policy.to_str().unwrap()], &prefix].concat()));
+    let lines = String::from_utf8_lossy(&agent.stdout).into_owned();
+    let events = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let paused = events.filter_map(|event| event["event"]["paused"]["ns"].as_u64()).sum::<u64>();
+    assert!(agent.status.success() && paused < 1_000_000_000, "paused for {paused} ns: {lines}");
+    signal("-CONT");
+    signal("-TERM");
+    server.wait().unwrap();
+}
