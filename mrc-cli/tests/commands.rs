@@ -69,6 +69,8 @@ fn exit_codes_mean_the_same_everywhere() {
         (&["mapper", "policy", "/no/such/policy"], 2),
         (&["control", "deny", "--ev", "0x1002"], 2),
         (&["conform", "--iface", "lo", "--setup", "/no/such.json"], 2),
+        (&["write-bw", "--port", "0"], 2),
+        (&["write-lat", "--port", "0"], 2),
         // Options that another one leaves without effect.
         (&["conform", "--serve", "--iface", "lo", "--peer", "192.0.2.1"], 2),
         (&["conform", "--filter", "sack/gap", "--listen", "[::1]:4970"], 2),
