@@ -470,7 +470,8 @@ impl Report {
         }
         self.runs.iter().for_each(print_paths);
         for run in &self.runs {
-            for sentence in silent::sentences(&run.silent_paths, &self.silent_planes, &self.paths) {
+            let (silent, unsteady) = (&run.silent_paths, &run.unsteady_paths);
+            for sentence in silent::sentences(silent, unsteady, &self.silent_planes, &self.paths) {
                 eprintln!("mrc: {sentence}");
             }
         }
