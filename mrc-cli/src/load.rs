@@ -20,7 +20,7 @@ use crate::handshake::Control;
 use crate::interrupt::Interrupt;
 use crate::selector::Paths;
 use crate::session::Session;
-use crate::silent::SilentPath;
+use crate::silent::{SilentPath, UnsteadyPath};
 
 /// Time that messages in flight have to complete when the time of a run is over.
 const DRAIN: Duration = Duration::from_secs(2);
@@ -113,6 +113,8 @@ pub struct Run {
     pub path_table: Vec<(u32, Vec<PathRow>)>,
     /// Paths that were retired and did not answer again before the end.
     pub silent_paths: Vec<SilentPath>,
+    /// Paths that were retired again and again.
+    pub unsteady_paths: Vec<UnsteadyPath>,
     /// Why it ended early.
     pub error: Option<String>,
 }

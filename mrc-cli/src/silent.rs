@@ -18,6 +18,16 @@ pub struct SilentPath {
     pub since_ms: f64,
 }
 
+/// A path that queue pairs retired again and again, and much more often than others. Probes are answered on it, data is not:
+/// a link of too small an MTU does that.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct UnsteadyPath {
+    /// Name.
+    pub path: String,
+    /// How often the queue pair retired it that did so most often.
+    pub retired: u32,
+}
+
 /// A plane on which nothing was sent, or nothing received.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SilentPlane {
@@ -34,7 +44,13 @@ pub struct SilentPlane {
 pub struct Retired {
     /// By port and EV: when, and for which queue pairs it still is.
     paths: BTreeMap<(u8, u32), (f64, BTreeSet<u32>)>,
+    /// By port and EV: how often each queue pair retired it.
+    times: BTreeMap<(u8, u32), BTreeMap<u32, u32>>,
 }
+
+/// Retirements from which on a path is unsteady, and how many times those of most others it needs.
+const OFTEN: u32 = 20;
+const MORE_THAN_OTHERS: u32 = 4;
 
 impl Retired {
     /// Takes an EV event of a queue pair into account.
@@ -42,6 +58,7 @@ impl Retired {
         let key = (transition.port.plane(), transition.ev.0);
         if transition.to == EvState::AssumedBad {
             self.paths.entry(key).or_insert((ms, BTreeSet::new())).1.insert(qp.value());
+            *self.times.entry(key).or_default().entry(qp.value()).or_default() += 1;
         } else if transition.from == EvState::AssumedBad {
             // One packet that was answered is enough: the path is there.
             self.paths.remove(&key);
@@ -55,6 +72,24 @@ impl Retired {
             since_ms: *since_ms,
         };
         self.paths.iter().map(named).collect()
+    }
+}
+
+impl Retired {
+    /// Those that were retired again and again.
+    pub fn unsteady(&self, paths: &Paths) -> Vec<UnsteadyPath> {
+        let most = |times: &BTreeMap<u32, u32>| times.values().copied().max().unwrap_or(0);
+        let mut all: Vec<u32> = self.times.values().map(most).collect();
+        all.resize(paths.names().len().max(all.len()), 0);
+        all.sort_unstable();
+        let usual = all.get(all.len() / 2).copied().unwrap_or(0);
+        let often = |times: u32| times >= OFTEN && times >= usual.saturating_mul(MORE_THAN_OTHERS);
+        let times = self.times.iter().map(|(key, times)| (key, most(times))).filter(|(_, times)| often(*times));
+        let named = |(&(plane, ev), retired): (&(u8, u32), u32)| UnsteadyPath {
+            path: paths.named(PortNum::from_plane(plane), Ev(ev)),
+            retired,
+        };
+        times.map(named).collect()
     }
 }
 
@@ -77,8 +112,19 @@ pub fn planes(before: &Stats, after: &Stats, planes: usize) -> Vec<SilentPlane> 
 }
 
 /// What an operator should know, a sentence each.
-pub fn sentences(paths: &[SilentPath], planes: &[SilentPlane], all: &[String]) -> Vec<String> {
+pub fn sentences(
+    paths: &[SilentPath],
+    unsteady: &[UnsteadyPath],
+    planes: &[SilentPlane],
+    all: &[String],
+) -> Vec<String> {
     let mut sentences = Vec::new();
+    for UnsteadyPath { path, retired } in unsteady {
+        sentences.push(format!(
+            "{path} was retired {retired} times: probes are answered there and data is lost, as by a link of too small an MTU; \
+             `mrc doctor --config FILE` probes with both sizes"
+        ));
+    }
     for plane in planes {
         sentences.push(match plane {
             SilentPlane { plane, sent: 0, .. } => {
@@ -94,8 +140,8 @@ pub fn sentences(paths: &[SilentPath], planes: &[SilentPlane], all: &[String]) -
     let few = names.iter().take(8).copied().collect::<Vec<_>>().join(" ");
     let more = if names.len() > 8 { format!(" and {} more", names.len() - 8) } else { String::new() };
     sentences.push(format!(
-        "{} of {} paths did not answer since {:.1} s: {few}{more}; `mrc doctor --config FILE` prints and probes the \
-         destination of each",
+        "{} of {} paths did not answer any more, the first from {:.1} s after the start on: {few}{more}; `mrc doctor \
+         --config FILE` prints and probes the destination of each",
         names.len(),
         all.len(),
         first / 1e3,
@@ -133,12 +179,43 @@ mod tests {
         (after.ports[0].tx_packets, after.ports[0].rx_packets, after.ports[1].tx_packets) = (90, 90, 70);
         let planes = planes(&Stats::default(), &after, 3);
         assert_eq!(planes.iter().map(|plane| (plane.plane, plane.sent)).collect::<Vec<_>>(), [(1, 70), (2, 0)]);
-        let text = sentences(&silent, &planes, &paths.names()).join("\n");
-        for want in
-            ["plane 1: 70 packets sent", "plane 2: nothing was sent", "1 of 4 paths did not answer since 0.0 s: p1u0"]
-        {
+        let text = sentences(&silent, &[], &planes, &paths.names()).join("\n");
+        for want in [
+            "plane 1: 70 packets sent",
+            "plane 2: nothing was sent",
+            "1 of 4 paths did not answer any more, the first from 0.0 s after the start on: p1u0",
+        ] {
             assert!(text.contains(want), "{text}");
         }
-        assert!(sentences(&[], &[], &[]).is_empty());
+        assert!(sentences(&[], &[], &[], &[]).is_empty());
+    }
+
+    #[test]
+    fn a_path_that_is_retired_much_more_often_than_others_is_unsteady() {
+        let mut entries = vec![EvEntry::new(Ev(0), PortNum::from_plane(0)); 4];
+        compact_profile(&mut entries, 2, 2, 8).unwrap();
+        let paths = Paths::new(entries);
+        let mut retired = Retired::default();
+        let mut note = |plane, ev, qp| {
+            retired.note(1.0, Qpn::new(qp), &to(plane, ev, EvState::Good, EvState::AssumedBad));
+            retired.note(2.0, Qpn::new(qp), &to(plane, ev, EvState::AssumedBad, EvState::Skip));
+            retired.unsteady(&paths)
+        };
+        for _ in 1..OFTEN {
+            assert_eq!(note(1, 0x100, 5), []);
+        }
+        // Many queue pairs that retire it once each tell nothing.
+        assert_eq!(note(1, 0x100, 6), []);
+        let unsteady = note(1, 0x100, 5);
+        assert_eq!(unsteady, [UnsteadyPath { path: "p1u0".into(), retired: OFTEN }]);
+        let text = sentences(&[], &unsteady, &[], &paths.names()).join("\n");
+        assert!(text.starts_with("p1u0 was retired 20 times: "), "{text}");
+        // Where all paths are, none of them is to blame.
+        for (plane, ev) in [(0, 0), (0, 1), (1, 0x101)] {
+            for _ in 0..OFTEN {
+                note(plane, ev, 5);
+            }
+        }
+        assert_eq!(note(1, 0x100, 5), []);
     }
 }

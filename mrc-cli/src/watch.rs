@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
-use mrc_verbs_shim::control::{Client, Events, Found, Happened, Request, State, all_devices};
+use mrc_verbs_shim::control::{Client, ControlError, Events, Found, Happened, Request, State, all_devices};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -35,10 +35,27 @@ pub struct Snapshot {
     /// Devices beyond [`MAX_DEVICES`].
     #[serde(default)]
     pub left_out: usize,
+    /// Names of those that do not answer.
+    #[serde(default)]
+    pub silent: Vec<String>,
+}
+
+/// What devices answered.
+#[derive(Debug)]
+pub struct Asked<T> {
+    /// By name.
+    pub answers: Vec<(String, T)>,
+    /// Devices beyond [`MAX_DEVICES`].
+    pub left_out: usize,
+    /// Names of those that do not answer: their process may be stopped.
+    pub silent: Vec<String>,
 }
 
 /// How long devices count as those that there are: to look for others means to connect to each.
 const SEARCH: Duration = Duration::from_millis(500);
+
+/// How long a device that did not answer is not asked again: the others would wait for it each time.
+const SILENCE: Duration = Duration::from_secs(10);
 
 struct Known {
     client: Client,
@@ -51,6 +68,8 @@ pub struct Watcher {
     found: Vec<Found>,
     searched: Option<Instant>,
     known: BTreeMap<PathBuf, Known>,
+    /// Since when devices are silent.
+    silent: BTreeMap<PathBuf, Instant>,
 }
 
 /// Milliseconds since 1970.
@@ -59,42 +78,53 @@ pub fn unix_ms() -> u64 {
 }
 
 impl Watcher {
-    /// Asks every device. One that went meanwhile is left out.
-    pub fn ask<T: DeserializeOwned>(&mut self, request: &Request) -> (Vec<(String, T)>, usize) {
+    /// Asks every device; all have the same time to answer. One that went meanwhile is left out.
+    pub fn ask<T: DeserializeOwned>(&mut self, request: &Request) -> Asked<T> {
         if self.searched.is_none_or(|at| at.elapsed() >= SEARCH) {
             (self.found, self.searched) = (all_devices(), Some(Instant::now()));
         }
         let left_out = self.found.len().saturating_sub(MAX_DEVICES);
-        self.known.retain(|path, _| self.found.iter().any(|found| found.path == *path));
+        let is_there = |path: &Path| self.found.iter().any(|found| found.path == *path);
+        self.known.retain(|path, _| is_there(path));
+        self.silent.retain(|path, since| is_there(path) && since.elapsed() < SILENCE);
         // All are asked before the first answer is waited for.
         let mut asked = Vec::new();
         for found in self.found.iter().take(MAX_DEVICES) {
+            if self.silent.contains_key(&found.path) {
+                continue;
+            }
             if !self.known.contains_key(&found.path) {
-                let Ok(client) = Client::connect(&found.path) else { continue };
-                self.known.insert(found.path.clone(), Known { client, last_event: 0 });
+                match Client::connect(&found.path) {
+                    Ok(client) => _ = self.known.insert(found.path.clone(), Known { client, last_event: 0 }),
+                    Err(ControlError::Silent { path }) => _ = self.silent.insert(path, Instant::now()),
+                    Err(_) => {}
+                }
             }
             let Some(known) = self.known.get_mut(&found.path) else { continue };
             asked.push((found.path.clone(), known.client.send(request)));
         }
-        let mut answers = Vec::new();
+        let (mut answers, until) = (Vec::new(), Instant::now() + Client::PATIENCE);
         for (path, sent) in asked {
             let Some(known) = self.known.get_mut(&path) else { continue };
-            match sent.and_then(|()| known.client.answer()) {
+            match sent.and_then(|()| known.client.answer_by(until)) {
                 Ok(answer) => answers.push((name(&path), answer)),
-                Err(_) => {
+                Err(error) => {
+                    if matches!(error, ControlError::Silent { .. }) {
+                        self.silent.insert(path.clone(), Instant::now());
+                    }
                     self.known.remove(&path);
                     self.searched = None;
                 }
             }
         }
-        (answers, left_out)
+        Asked { answers, left_out, silent: self.silent.keys().map(|path| name(path)).collect() }
     }
 
     /// Everything about every device.
     pub fn look(&mut self) -> Snapshot {
-        let (states, left_out) = self.ask::<State>(&Request::State { evs: true });
+        let Asked { answers, left_out, silent } = self.ask::<State>(&Request::State { evs: true });
         let mut devices = Vec::new();
-        for (name, state) in states {
+        for (name, state) in answers {
             let known = self.known.iter_mut().find(|(path, _)| self::name(path) == name);
             let events = known.and_then(|(_, known)| {
                 let events: Events = known.client.ask(&Request::Events { after: known.last_event }).ok()?;
@@ -103,7 +133,7 @@ impl Watcher {
             });
             devices.push(Seen { name, state, events: events.unwrap_or_default() });
         }
-        Snapshot { unix_ms: unix_ms(), devices, left_out }
+        Snapshot { unix_ms: unix_ms(), devices, left_out, silent }
     }
 }
 

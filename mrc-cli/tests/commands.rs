@@ -69,6 +69,13 @@ fn exit_codes_mean_the_same_everywhere() {
         (&["mapper", "policy", "/no/such/policy"], 2),
         (&["control", "deny", "--ev", "0x1002"], 2),
         (&["conform", "--iface", "lo", "--setup", "/no/such.json"], 2),
+        (&["write-bw", "--port", "0"], 2),
+        (&["write-lat", "--port", "0"], 2),
+        // Options that another one leaves without effect.
+        (&["conform", "--serve", "--iface", "lo", "--peer", "192.0.2.1"], 2),
+        (&["conform", "--filter", "sack/gap", "--listen", "[::1]:4970"], 2),
+        (&["conform", "--list-fields", "--json"], 2),
+        (&["conform", "--show", "SACK-008", "--json"], 2),
     ] {
         let output = mrc(arguments);
         assert_eq!(code(&output), wanted, "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -143,6 +150,23 @@ fn slips_are_named() {
         let text = String::from_utf8_lossy(&output.stderr);
         assert!(text.contains(hint), "{arguments:?}: {text}");
     }
+}
+
+/// The results of a run over a wire were lost with the file that could not be written after it.
+#[test]
+fn a_file_that_cannot_be_written_costs_no_results() {
+    let nowhere = std::env::temp_dir().join(format!("mrc-no-folder-{}", std::process::id()));
+    for option in ["--junit", "--html"] {
+        let file = nowhere.join("file");
+        let output = mrc(&["conform", "--filter", "sack/gap", "--json", option, file.to_str().unwrap()]);
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!((report["passed"].as_u64(), code(&output)), (Some(1), 1), "{option}");
+        assert!(String::from_utf8_lossy(&output.stderr).contains("mrc-no-folder"), "{option}");
+    }
+    // What is no folder is named, not the file below it.
+    let output = mrc(&["vectors", "--out", "/dev/null"]);
+    let says = String::from_utf8_lossy(&output.stderr);
+    assert!(code(&output) == 1 && says.starts_with("mrc: /dev/null: "), "{says}");
 }
 
 #[test]

@@ -48,6 +48,18 @@ fn doctor_probes_every_destination_and_write_bw_names_paths_without_an_answer() 
     assert_eq!(healthy.len(), 8, "{healthy:?}");
     assert!(healthy.iter().all(|(_, status, _)| status == "ok"), "{healthy:?}");
     assert!(healthy[7].2.starts_with("fcbb:bb00:1100:2103:1101:3101:: "), "{healthy:?}");
+    // A switch whose port takes small packets alone: what data meets there, probes of doctor meet.
+    let switch = format!("{}-p0-t0a", fabric.shape().prefix);
+    let mtu = |bytes: &str| {
+        let set = ["-n", &switch, "link", "set", "t1b", "mtu", bytes];
+        assert!(Command::new("ip").args(set).status().unwrap().success());
+    };
+    mtu("4251");
+    let narrow: Vec<_> = probed().into_iter().filter(|(_, status, _)| status != "ok").collect();
+    assert!(narrow.len() == 1 && narrow[0].0 == "p0u1" && narrow[0].1 == "fail", "{narrow:?}");
+    assert!(narrow[0].2.contains("as long as a full packet (4252 bytes) did not"), "{narrow:?}");
+    mtu("4252");
+    assert!(probed().iter().all(|(_, status, _)| status == "ok"));
     fabric.cut("p1-t0b-t1c").unwrap();
     let failed: Vec<_> = probed().into_iter().filter(|(_, status, _)| status != "ok").collect();
     assert!(failed.len() == 1 && failed[0].0 == "p1u2" && failed[0].1 == "fail", "{failed:?}");
@@ -204,4 +216,48 @@ fn an_interrupted_lab_up_leaves_nothing() {
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(up.id().cast_signed()), nix::sys::signal::SIGTERM).unwrap();
     assert_eq!(finish(up).status.code(), Some(130));
     assert_eq!(there(), 0);
+}
+
+/// A process that was stopped made the mapper's agent on its host blind, and `mrc stats` said that it has no device.
+#[test]
+fn a_process_that_is_stopped_is_named_and_holds_up_nobody() {
+    if skip("a_process_that_is_stopped_is_named_and_holds_up_nobody") {
+        return;
+    }
+    let _alone = alone();
+    let fabric = fabric("stopped");
+    let prefix = ["--prefix", &fabric.shape().prefix];
+    let mut server = spawn(&[&["write-bw", "--lab", "hA", "--port", "18712"][..], &prefix].concat());
+    let pid = server.id().to_string();
+    let stats = || finish(spawn(&["stats", "--json", "--pid", &pid]));
+    let eventually = Instant::now() + Duration::from_secs(20);
+    while !stats().status.success() && Instant::now() < eventually {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let signal = |name: &str| assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
+    signal("-STOP");
+    let silent = stats();
+    let says = String::from_utf8_lossy(&silent.stderr);
+    assert!(silent.status.code() == Some(1) && says.contains(&format!("process {pid} does not answer")), "{says}");
+    let metrics = finish(spawn(&["metrics"]));
+    let count = |name: &str| {
+        let text = String::from_utf8_lossy(&metrics.stdout).into_owned();
+        text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<f64>().ok()).unwrap()
+    };
+    assert!(count("mrc_devices_silent ") >= 1.0 && count("mrc_scrape_seconds ") < 10.0);
+    let screen = finish(spawn(&["top", "--once"]));
+    let screen = String::from_utf8_lossy(&screen.stdout).into_owned();
+    assert!(screen.lines().next().unwrap().contains(&format!("no answer from {pid}-0")), "{screen}");
+    // The agent probes all the while.
+    let policy = folder("stopped").join("policy.toml");
+    std::fs::write(&policy, finish(spawn(&["mapper", "policy"])).stdout).unwrap();
+    let agent = ["mapper", "agent", "--lab", "hA", "--json", "--seconds", "6", "--apply", "--policy"];
+    let agent = finish(spawn(&[&agent[..], &[policy.to_str().unwrap()], &prefix].concat()));
+    let lines = String::from_utf8_lossy(&agent.stdout).into_owned();
+    let events = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let paused = events.filter_map(|event| event["event"]["paused"]["ns"].as_u64()).sum::<u64>();
+    assert!(agent.status.success() && paused < 1_000_000_000, "paused for {paused} ns: {lines}");
+    signal("-CONT");
+    signal("-TERM");
+    server.wait().unwrap();
 }

@@ -212,11 +212,11 @@ fn role(script: &Script) -> &'static str {
 }
 
 fn put(path: &Path, text: &str) -> Result<(), VectorError> {
-    let fail = |source| VectorError::Io { path: path.display().to_string(), source };
+    let fail = |path: &Path, source| VectorError::Io { path: path.display().to_string(), source };
     if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder).map_err(fail)?;
+        std::fs::create_dir_all(folder).map_err(|source| fail(folder, source))?;
     }
-    std::fs::write(path, text).map_err(fail)
+    std::fs::write(path, text).map_err(|source| fail(path, source))
 }
 
 fn pretty(value: &Value) -> String {

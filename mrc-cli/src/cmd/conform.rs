@@ -79,10 +79,10 @@ pub struct Args {
     #[arg(long, default_value_t = 2)]
     retries: u32,
     /// Be the target: this project's engine, set up anew for each script
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["peer", "setup"])]
     serve: bool,
     /// Where the target listens for its tester
-    #[arg(long, default_value = "[::]:4970")]
+    #[arg(long, default_value = "[::]:4970", requires = "serve")]
     listen: String,
     /// Put this fault into the target: icrc-mask, sack-offset, skip-as-bad
     #[arg(long, requires = "serve")]
@@ -106,10 +106,10 @@ pub struct Args {
     #[arg(long)]
     list_knobs: bool,
     /// List the packet types a script can name, with headers, fields and widths
-    #[arg(long)]
+    #[arg(long, conflicts_with = "json")]
     list_fields: bool,
     /// Show a requirement with its scripts, an open question, or the text of a script
-    #[arg(long, value_name = "ID|SCRIPT")]
+    #[arg(long, value_name = "ID|SCRIPT", conflicts_with = "json")]
     show: Option<String>,
 }
 
@@ -209,6 +209,12 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
         say(report.add(outcome));
     }
+    // Before the files: one that cannot be written costs nobody the results of a long run.
+    if args.json {
+        outln!("{}", serde_json::to_string_pretty(&report)?);
+    } else {
+        out!("{}", report.summary());
+    }
     if let Some(path) = &args.junit {
         files::junit(&report, path)?;
     }
@@ -221,11 +227,6 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         let target = args.target.clone().or_else(|| args.peer.clone());
         let target = target.unwrap_or_else(|| "the engine of mrc".to_string());
         files::certificate(&report, &files::Test { target, by, knobs: fixed, when }, path)?;
-    }
-    if args.json {
-        outln!("{}", serde_json::to_string_pretty(&report)?);
-    } else {
-        out!("{}", report.summary());
     }
     if report.is_good() && report.passed == 0 {
         eprintln!("nothing was tested: no script applies to this target");

@@ -99,7 +99,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let result = read(&args.input, |packet| {
         number += 1;
         if !args.json {
-            packet.comments.iter().for_each(|comment| outln!("{}-- {comment}", time(packet)));
+            let lines = packet.comments.iter().flat_map(|comment| printable(comment));
+            lines.for_each(|line| outln!("{}-- {line}", time(packet)));
         }
         match judge(packet, &cfg) {
             Ok(frame) => {
@@ -137,8 +138,26 @@ fn judge(packet: &Captured, cfg: &WireConfig) -> Result<Frame, (&'static str, &'
     }
     parse(&packet.bytes, packet.wire_len.max(packet.bytes.len()), cfg).map_err(|why| match why {
         Reject::Short if packet.bytes.len() < packet.wire_len => SNAPPED,
+        Reject::L3Bad | Reject::L3Dst | Reject::UdpBad if is_cut_before_ports(packet) => SNAPPED,
         why => (why.name(), meaning(why)),
     })
+}
+
+/// Whether the capture ends before the UDP ports, and only for that the packet has none: with more bytes there would be
+/// another header.
+fn is_cut_before_ports(packet: &Captured) -> bool {
+    const LONGEST_HEADER: usize = 60;
+    let (there, _) = Packet::headers(&packet.bytes);
+    let longer = [&packet.bytes[..], &[0; LONGEST_HEADER]].concat();
+    packet.bytes.len() < packet.wire_len
+        && there.get("dport").is_none()
+        && Packet::headers(&longer).0.layers.len() > there.layers.len()
+}
+
+/// The lines of a comment. A capture may come from anybody: nothing in it may steer the terminal.
+fn printable(comment: &str) -> impl Iterator<Item = String> {
+    let escaped = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    comment.lines().map(move |line| line.chars().map(escaped).collect())
 }
 
 /// As [`parse_frame`], also for what is seen on its way: a path extension of which the last segment is still to come, which
@@ -439,6 +458,33 @@ mod tests {
         assert_eq!(judge(&packet, &cfg).unwrap_err().0, "snapped");
         packet.wire_len = 120;
         assert_ne!(judge(&packet, &cfg).unwrap_err().0, "snapped");
+    }
+
+    #[test]
+    fn whatever_header_the_capture_ends_in_the_packet_is_not_to_blame() {
+        let cfg = WireConfig::default();
+        let kinds = ["write_only_ts", "srv6_write_only_ts", "srv6_srh_write_only_ts", "ipv4_write_only_imm_empty"];
+        for name in kinds {
+            let whole = golden(name);
+            for len in 0..parsed(&whole).payload.start {
+                let bytes = whole.bytes[..len].to_vec();
+                let why = judge(&capture::frame(None, whole.wire_len, bytes), &cfg).unwrap_err().0;
+                assert_eq!(why, "snapped", "{name} {len}");
+            }
+        }
+        // What is there says that more bytes would not help: another protocol, another port.
+        for (at, other, why) in [(12, [0x08, 0x06], "l3_bad"), (20, [6, 64], "udp_bad"), (56, [0, 53], "udp_bad")] {
+            let mut packet = golden("write_only_ts");
+            packet.bytes[at..at + 2].copy_from_slice(&other);
+            packet.bytes.truncate(64);
+            assert_eq!(judge(&packet, &cfg).unwrap_err().0, why);
+        }
+    }
+
+    #[test]
+    fn a_comment_steers_no_terminal() {
+        let lines: Vec<_> = printable("seen at T0\r\n\u{1b}[31mred\u{7} \u{e9}").collect();
+        assert_eq!(lines, ["seen at T0", "\\u{1b}[31mred\\u{7} \u{e9}"]);
     }
 
     #[test]

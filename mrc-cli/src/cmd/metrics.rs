@@ -18,7 +18,7 @@ use prometheus_client::registry::Registry;
 use crate::http::{self, Answer, Site};
 use crate::interrupt::{self, Interrupt};
 use crate::out::out;
-use crate::watch::Watcher;
+use crate::watch::{Asked, Watcher};
 
 /// How often a waiting writer looks whether it shall end.
 const GLANCE: Duration = Duration::from_millis(50);
@@ -69,6 +69,7 @@ type Map = Option<serde_json::Value>;
 struct Scrape {
     devices: Vec<(String, Counters)>,
     left_out: usize,
+    silent: usize,
     seconds: f64,
     /// None: nobody was asked.
     map: Option<Map>,
@@ -143,6 +144,8 @@ impl Collector for Scrape {
         )?)?;
         let help = "Devices beyond those that are looked at";
         alone(self.left_out as f64).encode(encoder.encode_descriptor("mrc_devices_left_out", help, None, gauge)?)?;
+        let help = "Devices that did not answer";
+        alone(self.silent as f64).encode(encoder.encode_descriptor("mrc_devices_silent", help, None, gauge)?)?;
         let help = "Time it took to ask all devices";
         alone(self.seconds).encode(encoder.encode_descriptor("mrc_scrape_seconds", help, None, gauge)?)?;
         if let Some(map) = &self.map {
@@ -207,10 +210,10 @@ fn by_state(values: &std::collections::BTreeMap<String, u64>) -> Vec<(Labels<'_>
 
 fn scrape(watcher: &mut Watcher, collector: Option<SocketAddr>) -> Scrape {
     let start = Instant::now();
-    let (devices, left_out) = watcher.ask(&Request::Stats);
+    let Asked { answers: devices, left_out, silent } = watcher.ask(&Request::Stats);
     let seconds = start.elapsed().as_secs_f64();
     let ask = |address| -> Map { serde_json::from_str(&http::get(address, "/api/state").ok()?).ok() };
-    Scrape { devices, left_out, seconds, map: collector.map(ask) }
+    Scrape { devices, left_out, silent: silent.len(), seconds, map: collector.map(ask) }
 }
 
 fn text(scrape: Scrape) -> anyhow::Result<String> {
@@ -308,7 +311,7 @@ mod tests {
             "faulty": [{ "component": "p0-hA:up", "loss": 0.25 }, { "component": "p1", "loss": 1.0 }],
         });
         let devices = vec![("17-0".into(), counters.clone()), ("18-0".into(), counters)];
-        Scrape { devices, left_out: 0, seconds: 0.001, map: Some(Some(map)) }
+        Scrape { devices, left_out: 0, silent: 1, seconds: 0.001, map: Some(Some(map)) }
     }
 
     #[test]
@@ -318,6 +321,7 @@ mod tests {
         for line in [
             "# TYPE mrc_discards counter".to_owned(),
             "mrc_devices 2.0".to_owned(),
+            "mrc_devices_silent 1.0".to_owned(),
             format!("mrc_discards_total{{{device},reason=\"icrc\"}} 3"),
             format!("mrc_plane_packets_total{{{device},direction=\"tx\",interface=\"p0\"}} 7"),
             format!("mrc_plane_up{{{device},interface=\"p0\"}} 1.0"),

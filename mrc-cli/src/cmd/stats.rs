@@ -27,14 +27,24 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let wanted = own_devices().into_iter().filter(|found| args.pid.is_none_or(|pid| found.pid == pid));
-    // A program that ends meanwhile has nothing to say.
-    let all: Vec<Counters> = wanted.filter_map(|found| ask(&found).ok()).collect();
+    let (mut all, mut silent) = (Vec::<Counters>::new(), false);
+    for found in wanted {
+        match ask(&found) {
+            Ok(counters) => all.push(counters),
+            Err(ControlError::Silent { .. }) => {
+                eprintln!("mrc: process {} does not answer: it may be stopped", found.pid);
+                silent = true;
+            }
+            // A program that ends meanwhile has nothing to say.
+            Err(_) => {}
+        }
+    }
     if args.json {
         outln!("{}", serde_json::to_string(&all)?);
     } else {
         all.iter().for_each(print);
     }
-    if all.is_empty() && !args.json {
+    if all.is_empty() && !silent && !args.json {
         match args.pid {
             Some(pid) => {
                 eprintln!("mrc: process {pid} is no program of this user with a device that publishes its counters")

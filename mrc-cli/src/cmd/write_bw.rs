@@ -66,7 +66,7 @@ pub struct Args {
     #[arg(short = 't', long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=128))]
     tx_depth: u16,
     /// TCP port of the exchange
-    #[arg(short, long, default_value_t = 18515)]
+    #[arg(short, long, default_value_t = 18515, value_parser = clap::value_parser!(u16).range(1..))]
     port: u16,
     #[command(flatten)]
     path: PathArgs,
@@ -470,7 +470,8 @@ impl Report {
         }
         self.runs.iter().for_each(print_paths);
         for run in &self.runs {
-            for sentence in silent::sentences(&run.silent_paths, &self.silent_planes, &self.paths) {
+            let (silent, unsteady) = (&run.silent_paths, &run.unsteady_paths);
+            for sentence in silent::sentences(silent, unsteady, &self.silent_planes, &self.paths) {
                 eprintln!("mrc: {sentence}");
             }
         }

@@ -36,7 +36,7 @@ pub struct Args {
     #[arg(short = 'n', long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     iterations: u64,
     /// TCP port of the exchange
-    #[arg(short, long, default_value_t = 18516)]
+    #[arg(short, long, default_value_t = 18516, value_parser = clap::value_parser!(u16).range(1..))]
     port: u16,
     /// Print JSON
     #[arg(long)]

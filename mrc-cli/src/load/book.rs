@@ -42,6 +42,7 @@ impl Book {
             samples: Vec::new(),
             path_table: Vec::new(),
             silent_paths: Vec::new(),
+            unsteady_paths: Vec::new(),
             error: None,
         };
         let last = (0.0, 0, paths.sort(&start.paths));
@@ -117,6 +118,7 @@ impl Book {
             retransmitted: stats.engine.retransmitted - self.start.engine.retransmitted,
             path_bytes: now.iter().zip(&then).map(|(now, then)| now - then).collect(),
             silent_paths: self.retired.silent(paths),
+            unsteady_paths: self.retired.unsteady(paths),
             error,
             ..self.run
         }

@@ -1,16 +1,15 @@
 //! The client of control sockets: finds those of this machine and sends requests.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use serde::de::DeserializeOwned;
 
 use super::{Reply, Request, own_directory};
 
-/// How long a device may take to answer.
-const PATIENCE: Duration = Duration::from_secs(2);
 /// Longest answer that is read.
 const MAX_REPLY: u64 = 64 << 20;
 
@@ -19,12 +18,18 @@ const MAX_REPLY: u64 = 64 << 20;
 #[non_exhaustive]
 pub enum ControlError {
     /// The socket failed.
-    #[error("control socket {}: {source}", path.display())]
+    #[error("control socket {}", path.display())]
     Socket {
         /// Which.
         path: PathBuf,
         /// Why.
         source: std::io::Error,
+    },
+    /// The device does not answer in time.
+    #[error("control socket {}: no answer; the process may be stopped", path.display())]
+    Silent {
+        /// Which.
+        path: PathBuf,
     },
     /// The device said something else.
     #[error("control socket {}: not understood: {why}", path.display())]
@@ -47,20 +52,20 @@ pub struct Client {
 }
 
 impl Client {
+    /// How long a device may take to answer.
+    pub const PATIENCE: Duration = Duration::from_secs(2);
+
     /// Connects.
     ///
     /// # Errors
     /// Nobody listens, or it belongs to somebody else.
     pub fn connect(path: &Path) -> Result<Self, ControlError> {
-        let connect = || {
-            let stream = UnixStream::connect(path)?;
-            stream.set_read_timeout(Some(PATIENCE))?;
-            stream.set_write_timeout(Some(PATIENCE))?;
+        let open = || {
+            let stream = open(path)?;
+            stream.set_write_timeout(Some(Self::PATIENCE))?;
             Ok(BufReader::new(stream))
         };
-        connect()
-            .map(|stream| Self { path: path.to_owned(), stream })
-            .map_err(|source| ControlError::Socket { path: path.to_owned(), source })
+        open().map(|stream| Self { path: path.to_owned(), stream }).map_err(|source| failed(path, source))
     }
 
     /// Asks and waits for the answer.
@@ -80,8 +85,7 @@ impl Client {
         let why = |error: serde_json::Error| ControlError::Answer { path: self.path.clone(), why: error.to_string() };
         let mut line = serde_json::to_vec(request).map_err(why)?;
         line.push(b'\n');
-        let sent = self.stream.get_mut().write_all(&line);
-        sent.map_err(|source| ControlError::Socket { path: self.path.clone(), source })
+        self.stream.get_mut().write_all(&line).map_err(|source| failed(&self.path, source))
     }
 
     /// Waits for the answer to the oldest request that has none.
@@ -89,10 +93,21 @@ impl Client {
     /// # Errors
     /// As [`Client::ask`].
     pub fn answer<T: DeserializeOwned>(&mut self) -> Result<T, ControlError> {
+        self.answer_by(Instant::now() + Self::PATIENCE)
+    }
+
+    /// As [`Client::answer`], until then at most. For whoever asks several devices, which then have the same time.
+    ///
+    /// # Errors
+    /// As [`Client::ask`].
+    pub fn answer_by<T: DeserializeOwned>(&mut self, until: Instant) -> Result<T, ControlError> {
+        // An answer that is there already is read in any case; 0 would be for ever.
+        let left = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
         let wrong = |why: String| ControlError::Answer { path: self.path.clone(), why };
         let mut answer = Vec::new();
-        let read = (&mut self.stream).take(MAX_REPLY).read_until(b'\n', &mut answer);
-        read.map_err(|source| ControlError::Socket { path: self.path.clone(), source })?;
+        let timed = self.stream.get_ref().set_read_timeout(Some(left));
+        let read = timed.and_then(|()| (&mut self.stream).take(MAX_REPLY).read_until(b'\n', &mut answer));
+        read.map_err(|source| failed(&self.path, source))?;
         if answer.is_empty() {
             return Err(wrong("the device closed the connection".into()));
         }
@@ -101,6 +116,25 @@ impl Client {
             Ok(Reply::Error(why)) => Err(ControlError::Refused(why)),
             Err(error) => Err(wrong(error.to_string())),
         }
+    }
+}
+
+/// A connection to a control socket. Of a process that is stopped the queue of connections fills up, and then `connect`
+/// would wait for as long as that lasts.
+fn open(path: &Path) -> std::io::Result<UnixStream> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
+    let stream = UnixStream::from(socket);
+    stream.set_nonblocking(false)?;
+    Ok(stream)
+}
+
+fn failed(path: &Path, source: std::io::Error) -> ControlError {
+    let path = path.to_owned();
+    match source.kind() {
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => ControlError::Silent { path },
+        _ => ControlError::Socket { path, source },
     }
 }
 
@@ -147,9 +181,43 @@ fn in_folders(folders: &[PathBuf]) -> Vec<Found> {
 
 /// Whether the program was killed; its file is removed then.
 fn is_left_behind(path: &Path) -> bool {
-    let refused = UnixStream::connect(path).is_err_and(|e| e.kind() == std::io::ErrorKind::ConnectionRefused);
+    let refused = open(path).is_err_and(|e| e.kind() == std::io::ErrorKind::ConnectionRefused);
     if refused {
         let _ = std::fs::remove_file(path);
     }
     refused
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A socket that nobody accepts connections from, as of a process that is stopped.
+    fn stopped(name: &str) -> (PathBuf, rustix::fd::OwnedFd) {
+        let path = std::env::temp_dir().join(format!("mrc-client-{}-{name}", std::process::id()));
+        let socket = rustix::net::socket(AddressFamily::UNIX, SocketType::STREAM, None).unwrap();
+        rustix::net::bind(&socket, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+        rustix::net::listen(&socket, 1).unwrap();
+        (path, socket)
+    }
+
+    #[test]
+    fn a_process_that_is_stopped_holds_nobody_up() {
+        let (path, _socket) = stopped("silent");
+        let (start, short) = (Instant::now(), Duration::from_millis(50));
+        let mut clients: Vec<Client> = (0..2).map(|_| Client::connect(&path).unwrap()).collect();
+        for client in &mut clients {
+            client.send(&Request::Stats).unwrap();
+        }
+        for client in &mut clients {
+            let answer = client.answer_by::<serde_json::Value>(start + short);
+            assert!(matches!(answer, Err(ControlError::Silent { .. })), "{answer:?}");
+        }
+        // The queue of connections is full: nothing waits for room in it.
+        let full = Client::connect(&path);
+        assert!(matches!(full, Err(ControlError::Silent { .. })), "{full:?}");
+        assert!(!is_left_behind(&path) && path.exists());
+        assert!(start.elapsed() < Client::PATIENCE, "{:?}", start.elapsed());
+        std::fs::remove_file(path).unwrap();
+    }
 }

@@ -5,11 +5,13 @@
 //! * a slow clock for conformance tests.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::num::NonZeroU32;
 
 use mrc_afxdp::device::DeviceConfig;
-use mrc_core::{EndpointConfig, KnobError, RtrAttr, RtsAttr};
-use mrc_wire::{Psn, Qpn};
+use mrc_core::{ConfigError, Endpoint, EndpointConfig, KnobError, Limits, OwnedStorage, PortConfig, RtrAttr, RtsAttr};
+use mrc_wire::{DscpPlan, Ip, Psn, Qpn};
+use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
 use crate::QpAttr;
@@ -26,8 +28,7 @@ pub enum Tuning {
 }
 
 /// The table.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct HostProtocol {
     /// Values of the knobs that are not named.
     pub tuning: Tuning,
@@ -39,9 +40,37 @@ pub struct HostProtocol {
     pub knobs: BTreeMap<String, u64>,
 }
 
+/// By hand, because an error within flattened fields does not say where it is.
+impl<'de> Deserialize<'de> for HostProtocol {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Table;
+        impl<'de> Visitor<'de> for Table {
+            type Value = HostProtocol;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a table")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<HostProtocol, A::Error> {
+                let mut table = HostProtocol::default();
+                while let Some(key) = map.next_key::<String>()? {
+                    match key.as_str() {
+                        "tuning" => table.tuning = map.next_value()?,
+                        "slowness" => table.slowness = map.next_value()?,
+                        _ => _ = table.knobs.insert(key, map.next_value()?),
+                    }
+                }
+                Ok(table)
+            }
+        }
+        deserializer.deserialize_map(Table)
+    }
+}
+
 impl HostProtocol {
-    /// Whether every knob exists and has such a value; the name and what is wrong if not.
-    pub(super) fn check(&self) -> Result<(), (&str, String)> {
+    /// Whether every knob exists and has such a value, also beside the others and `[dscp]`; the name and what is wrong if
+    /// not.
+    pub(super) fn check(&self, dscp: DscpPlan) -> Result<(), (&str, String)> {
         let mut endpoint = EndpointConfig::default();
         let mut rts = RtsAttr::software(Psn::new(0));
         for (name, value) in &self.knobs {
@@ -54,14 +83,29 @@ impl HostProtocol {
                 continue;
             }
             let why = if known.contains(&Err(KnobError::Range)) || RtrAttr::KNOBS.contains(&name.as_str()) {
-                format!("{value}: no value of this knob; `mrc conform --list-knobs` says what it means")
+                no_value(*value)
             } else {
                 let names = EndpointConfig::KNOBS.iter().chain(RtsAttr::KNOBS).chain(RtrAttr::KNOBS);
                 format!("no such knob; there are {}", names.copied().collect::<Vec<_>>().join(", "))
             };
             return Err((name, why));
         }
-        Ok(())
+        let Some(refused) = refused(self.endpoint(dscp, None)) else { return Ok(()) };
+        // The knob without which that is not refused; several code points may be equal.
+        let at_fault = |name: &&String| refused != self::refused(self.endpoint(dscp, Some(name))).unwrap_or_default();
+        let Some(name) = self.knobs.keys().find(at_fault).or(self.knobs.keys().next()) else { return Ok(()) };
+        let shared = self.endpoint(dscp, None).wire.dscp.check().err().filter(|_| name.starts_with("dscp_"));
+        Err((name, shared.map_or_else(|| no_value(self.knobs[name]), |shared| shared.to_string())))
+    }
+
+    /// What the engine is told, but for one knob.
+    fn endpoint(&self, dscp: DscpPlan, without: Option<&str>) -> EndpointConfig {
+        let mut named = self.clone();
+        named.knobs.retain(|name, _| Some(name.as_str()) != without);
+        let mut config = DeviceConfig::new("", Vec::new(), [0; 16]);
+        config.endpoint.wire.dscp = dscp;
+        named.device(&mut config);
+        config.endpoint
     }
 
     /// Sets the device up; `[protocol]` decides after everything else in the file.
@@ -104,5 +148,22 @@ impl HostProtocol {
             let _ = rts.set_knob(name, *value);
         }
         rts
+    }
+}
+
+fn no_value(value: u64) -> String {
+    format!("{value}: no value of this knob; `mrc conform --list-knobs` says what it means")
+}
+
+/// What the engine does not accept, by its name there.
+fn refused(mut endpoint: EndpointConfig) -> Option<&'static str> {
+    let limits =
+        Limits { qps: 1, cqs: 1, mrs: 1, peers: 1, ev_profiles: 1, cc_profiles: 1, qpccs: 1, ..Limits::default() };
+    let mut storage = OwnedStorage::new(limits).ok()?;
+    endpoint.ports[0] = Some(PortConfig { mac: [2, 0, 0, 0, 0, 1], sid: None, addr: None });
+    endpoint.gids[0] = Some(Ip::V6([0; 16]));
+    match Endpoint::new(endpoint, storage.lend(), 1) {
+        Err(ConfigError::Range { what }) => Some(what),
+        _ => None,
     }
 }

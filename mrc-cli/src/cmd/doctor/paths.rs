@@ -1,15 +1,16 @@
 //! Every path of a configuration: the destination that the engine computes, and a probe along it.
 //!
 //! A probe is an SRv6 packet without content that the switches send to the last one before the peer and back the same way,
-//! so that it arrives here again. It needs no program on the peer, and says nothing about the link between the last switch
-//! and the peer: `mrc write-bw` does.
+//! so that it arrives here again. A second one is as long as the longest packet: a link of too small an MTU loses only
+//! that. Probes need no program on the peer, and say nothing about the link between the last switch and the peer:
+//! `mrc write-bw` does.
 
 use std::net::Ipv6Addr;
 use std::time::{Duration, Instant};
 
 use mrc_afxdp::{Interface, PacketFilter, Port as _, RawConfig, RawPort, RxFrame, Sid};
 use mrc_core::path::EvEntry;
-use mrc_verbs_shim::host::{HostFile, HostPeer};
+use mrc_verbs_shim::host::{self, HostFile, HostPeer};
 
 use super::{Check, Status, check};
 
@@ -22,13 +23,17 @@ const MARK: [u8; 8] = *b"mrcprobe";
 
 const ETHERNET: usize = 14;
 const IPV6: usize = 40;
-const PROBE: usize = ETHERNET + 2 * IPV6 + 16;
+/// What a probe holds at least, and where its content ends.
+const SHORT: usize = ETHERNET + 2 * IPV6 + 16;
 const NO_NEXT_HEADER: u8 = 59;
 const IPV6_INSIDE: u8 = 41;
 
 /// What is known of a path.
 #[derive(Debug, Clone, PartialEq)]
 enum Outcome {
+    /// The short probe came back after this, the long one not yet.
+    Short(Duration),
+    /// Both came back, the short one after this.
     Back(Duration),
     Silent,
     NotProbed(String),
@@ -89,20 +94,40 @@ fn peer_checks(host: &HostFile, peer: &HostPeer, ports: &mut [Result<RawPort, St
             Path { entry, destination, back, outcome }
         })
         .collect();
-    for _ in 0..TRIES {
-        probe(host, &mut paths, ports);
+    let long = host.path_mtu().map_or(SHORT, |payload| ETHERNET + host::required_mtu(payload) as usize);
+    for len in [SHORT, long] {
+        for _ in 0..TRIES {
+            probe(host, &mut paths, ports, len);
+        }
     }
-    paths.iter().map(|path| path.check(&subject)).collect()
+    paths.iter().map(|path| path.check(&subject, long)).collect()
 }
 
 impl Path {
-    fn check(&self, subject: &str) -> Check {
+    /// Whether a probe of `len` bytes is still to come back.
+    fn awaits(&self, len: usize) -> bool {
+        match self.outcome {
+            Outcome::Silent => len == SHORT,
+            Outcome::Short(_) => len > SHORT,
+            Outcome::Back(_) | Outcome::NotProbed(_) => false,
+        }
+    }
+
+    fn check(&self, subject: &str, long: usize) -> Check {
         let name = HostFile::path_name(&self.entry);
         let to = self.destination;
         let result = match &self.outcome {
             Outcome::Back(after) => {
                 Ok(format!("{to} forwarded by every switch, probe back after {} us", after.as_micros()))
             }
+            Outcome::Short(_) => Err((
+                Status::Fail,
+                format!(
+                    "{to} a small probe came back, one as long as a full packet ({} bytes) did not",
+                    long - ETHERNET
+                ),
+                "a link of this path has a smaller MTU: raise it on both of its ends, or set a smaller `pmtu` on all hosts",
+            )),
             Outcome::NotProbed(why) if self.back.is_none() => Ok(format!("{to} not probed: {why}")),
             Outcome::NotProbed(why) => Err((
                 Status::Warn,
@@ -120,24 +145,24 @@ impl Path {
     }
 }
 
-/// Sends a probe on every path without an outcome and collects what comes back.
-fn probe(host: &HostFile, paths: &mut [Path], ports: &mut [Result<RawPort, String>]) {
+/// Sends a probe of `len` bytes on every path that awaits one and collects what comes back.
+fn probe(host: &HostFile, paths: &mut [Path], ports: &mut [Result<RawPort, String>], len: usize) {
     let start = Instant::now();
     let mut awaited = 0;
-    for (index, path) in paths.iter().enumerate().filter(|(_, path)| path.outcome == Outcome::Silent) {
+    for (index, path) in paths.iter().enumerate().filter(|(_, path)| path.awaits(len)) {
         let plane = usize::from(path.entry.port.plane());
         let (Some(Ok(port)), Some(back)) = (ports.get_mut(plane), path.back) else { continue };
         let Some(next_hop) = host.peer_config(&host.peers[0]).ok().and_then(|peer| peer.planes[plane]) else {
             continue;
         };
         let Some(own) = host.planes[plane].addr else { continue };
-        let frame = frame(port.mac(), next_hop.next_hop, own, back, host.gid, index as u32);
+        let frame = frame(len, port.mac(), next_hop.next_hop, own, back, host.gid, index as u32);
         if port.tx_free() == 0 {
             let _ = port.flush();
         }
         if let Some(mut slot) = port.tx_slot() {
-            slot.buffer()[..PROBE].copy_from_slice(&frame);
-            slot.commit(PROBE);
+            slot.buffer()[..len].copy_from_slice(&frame);
+            slot.commit(len);
             awaited += 1;
         }
     }
@@ -147,9 +172,12 @@ fn probe(host: &HostFile, paths: &mut [Path], ports: &mut [Result<RawPort, Strin
     while awaited > 0 && start.elapsed() < PATIENCE {
         for port in ports.iter_mut().flatten() {
             while let Some(frame) = port.rx_next(64) {
-                let path = index_of(frame).and_then(|index| paths.get_mut(index as usize));
-                if let Some(path) = path.filter(|path| path.outcome == Outcome::Silent) {
-                    path.outcome = Outcome::Back(start.elapsed());
+                let path = index_of(frame, len).and_then(|index| paths.get_mut(index as usize));
+                if let Some(path) = path.filter(|path| path.awaits(len)) {
+                    path.outcome = match path.outcome {
+                        Outcome::Short(after) => Outcome::Back(after),
+                        _ => Outcome::Short(start.elapsed()),
+                    };
                     awaited -= 1;
                 }
             }
@@ -158,29 +186,37 @@ fn probe(host: &HostFile, paths: &mut [Path], ports: &mut [Result<RawPort, Strin
     }
 }
 
-fn frame(own: [u8; 6], next_hop: [u8; 6], source: Ipv6Addr, to: Ipv6Addr, gid: Ipv6Addr, index: u32) -> [u8; PROBE] {
-    let mut frame = [0; PROBE];
+fn frame(
+    len: usize,
+    own: [u8; 6],
+    next_hop: [u8; 6],
+    source: Ipv6Addr,
+    to: Ipv6Addr,
+    gid: Ipv6Addr,
+    index: u32,
+) -> Vec<u8> {
+    let mut frame = vec![0; len];
     frame[..6].copy_from_slice(&next_hop);
     frame[6..12].copy_from_slice(&own);
     frame[12..ETHERNET].copy_from_slice(&[0x86, 0xdd]);
     let mut header = |at: usize, next: u8, source: Ipv6Addr, to: Ipv6Addr| {
         frame[at] = 0x60;
-        frame[at + 4..at + 6].copy_from_slice(&((PROBE - at - IPV6) as u16).to_be_bytes());
+        frame[at + 4..at + 6].copy_from_slice(&((len - at - IPV6) as u16).to_be_bytes());
         frame[at + 6..at + 8].copy_from_slice(&[next, 64]);
         frame[at + 8..at + 24].copy_from_slice(&source.octets());
         frame[at + 24..at + IPV6].copy_from_slice(&to.octets());
     };
     header(ETHERNET, IPV6_INSIDE, source, to);
     header(ETHERNET + IPV6, NO_NEXT_HEADER, gid, gid);
-    frame[PROBE - 16..PROBE - 8].copy_from_slice(&MARK);
-    frame[PROBE - 8..PROBE - 4].copy_from_slice(&std::process::id().to_be_bytes());
-    frame[PROBE - 4..].copy_from_slice(&index.to_be_bytes());
+    frame[SHORT - 16..SHORT - 8].copy_from_slice(&MARK);
+    frame[SHORT - 8..SHORT - 4].copy_from_slice(&std::process::id().to_be_bytes());
+    frame[SHORT - 4..SHORT].copy_from_slice(&index.to_be_bytes());
     frame
 }
 
-/// The number in a probe of this process.
-fn index_of(frame: RxFrame<'_>) -> Option<u32> {
-    let probe = frame.contiguous()?.get(PROBE - 16..PROBE)?;
+/// The number in a probe of this process of `len` bytes.
+fn index_of(frame: RxFrame<'_>, len: usize) -> Option<u32> {
+    let probe = frame.contiguous().filter(|frame| frame.len() == len)?.get(SHORT - 16..SHORT)?;
     let number = |at: usize| Some(u32::from_be_bytes(probe.get(at..at + 4)?.try_into().ok()?));
     (probe.starts_with(&MARK) && number(8)? == std::process::id()).then_some(number(12)?)
 }
@@ -192,13 +228,15 @@ mod tests {
     #[test]
     fn a_probe_is_an_ipv6_packet_in_another_and_says_which_path_it_took() {
         let to: Ipv6Addr = "fcbb:bb00:1000:3000::".parse().unwrap();
-        let frame = frame([2; 6], [4; 6], Ipv6Addr::LOCALHOST, to, Ipv6Addr::LOCALHOST, 7);
-        assert_eq!((&frame[..6], &frame[6..12]), (&[4; 6][..], &[2; 6][..]));
-        assert_eq!((frame[14], frame[20], &frame[38..54]), (0x60, 41, &to.octets()[..]));
-        assert_eq!(u16::from_be_bytes([frame[18], frame[19]]), 56);
-        assert_eq!((frame[54], frame[60]), (0x60, 59));
-        assert_eq!(index_of(RxFrame::from_slice(&frame)), Some(7));
-        assert_eq!(index_of(RxFrame::from_slice(&frame[..100])), None);
-        assert_eq!(index_of(RxFrame::from_slice(&[0; PROBE])), None);
+        for len in [SHORT, 4266] {
+            let frame = frame(len, [2; 6], [4; 6], Ipv6Addr::LOCALHOST, to, Ipv6Addr::LOCALHOST, 7);
+            assert_eq!((frame.len(), &frame[..6], &frame[6..12]), (len, &[4; 6][..], &[2; 6][..]));
+            assert_eq!((frame[14], frame[20], &frame[38..54]), (0x60, 41, &to.octets()[..]));
+            assert_eq!(usize::from(u16::from_be_bytes([frame[18], frame[19]])), len - 54);
+            assert_eq!((frame[54], frame[60]), (0x60, 59));
+            assert_eq!(index_of(RxFrame::from_slice(&frame), len), Some(7));
+            assert_eq!(index_of(RxFrame::from_slice(&frame[..100]), len), None);
+            assert_eq!(index_of(RxFrame::from_slice(&vec![0; len]), len), None);
+        }
     }
 }

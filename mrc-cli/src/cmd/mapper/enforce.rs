@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
@@ -11,7 +13,7 @@ use mrc_mapper::Fabric;
 use mrc_mapper::locate::Finding;
 use mrc_mapper::policy::{self, Decision, Denylist, Enforcer, Policy};
 use mrc_mapper::topology::{Component, HostId, host_name};
-use mrc_verbs_shim::control::{Client, Counters, Deny, Effect, Request, all_devices};
+use mrc_verbs_shim::control::{Client, ControlError, Counters, Deny, Effect, Request, all_devices};
 use serde::Serialize;
 use serde_json::json;
 
@@ -22,6 +24,8 @@ use crate::usage::usage;
 const RENEW: Duration = Duration::from_secs(1);
 /// Seconds after which a device forgets the list of an agent that is gone.
 const LEASE_S: u32 = 5;
+/// How long a device that did not answer is left alone.
+const SILENCE: Duration = Duration::from_secs(10);
 /// Name of the list.
 const BY: &str = "mapper";
 
@@ -68,27 +72,49 @@ type Answer = Result<Effect, String>;
 /// A device of this host, and its last answer to a list that denies something.
 type Obeys = (Client, Option<Answer>);
 
-/// A policy with the devices that obey it.
+/// A policy with the devices that obey it. A thread of its own talks to them: one of a process that is stopped lets nobody
+/// wait who has probes to send.
 pub struct Hand {
     enforcer: Enforcer,
-    host: String,
     apply: bool,
     start: Instant,
     renewed: Option<Instant>,
     list: Denylist,
-    /// Devices of this host, by socket; none: of another host.
-    devices: BTreeMap<PathBuf, Option<Obeys>>,
+    /// None: the thread shall end.
+    lists: Option<SyncSender<Denylist>>,
+    told: Receiver<Told>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// The devices of a host.
+struct Devices {
+    host: String,
+    apply: bool,
+    /// By socket; none: of another host.
+    known: BTreeMap<PathBuf, Option<Obeys>>,
+    /// Since when devices are silent.
+    silent: BTreeMap<PathBuf, Instant>,
 }
 
 impl Hand {
     /// The policy at work on a host; `apply` = false only asks devices what they would do.
     pub fn new(fabric: Fabric, host: HostId, policy: Policy, apply: bool) -> anyhow::Result<Self> {
         let enforcer = Enforcer::new(fabric, host, policy)?;
-        let (host, start) = (host_name(host), Instant::now());
-        Ok(Self { enforcer, host, apply, start, renewed: None, list: Denylist::default(), devices: BTreeMap::new() })
+        let (lists, wanted) = sync_channel::<Denylist>(1);
+        let (tell, told) = channel();
+        let mut devices = Devices { host: host_name(host), apply, known: BTreeMap::new(), silent: BTreeMap::new() };
+        let thread = std::thread::spawn(move || {
+            for list in wanted {
+                devices.find();
+                devices.tell(&list, &tell);
+            }
+        });
+        let (lists, thread, start) = (Some(lists), Some(thread), Instant::now());
+        Ok(Self { enforcer, apply, start, renewed: None, list: Denylist::default(), lists, told, thread })
     }
 
-    /// Decides on what is faulty, and tells the devices when that changed or is to be renewed.
+    /// Decides on what is faulty, and has the devices told when that changed or is to be renewed; what they said since the
+    /// last time. Waits for none of them.
     pub fn act(&mut self, faulty: &[Finding]) -> Vec<Told> {
         let (list, decisions) = self.enforcer.decide(self.start.elapsed().as_secs_f64(), faulty);
         let dry_run = !self.apply;
@@ -96,48 +122,68 @@ impl Hand {
         let changed = list != self.list;
         self.list = list;
         if changed || self.renewed.is_none_or(|at| at.elapsed() >= RENEW) {
-            self.renewed = Some(Instant::now());
-            self.find_devices();
-            told.extend(self.tell_devices());
+            // While the thread is busy with two lists, a newer one waits for the next call.
+            let taken = self.lists.as_ref().is_some_and(|lists| lists.try_send(self.list.clone()).is_ok());
+            self.renewed = taken.then(Instant::now);
         }
+        told.extend(self.told.try_iter());
         told
     }
+}
 
-    fn find_devices(&mut self) {
+impl Devices {
+    fn find(&mut self) {
         let found = all_devices();
-        self.devices.retain(|path, _| found.iter().any(|found| found.path == *path));
+        let is_there = |path: &Path| found.iter().any(|found| found.path == *path);
+        self.known.retain(|path, _| is_there(path));
+        self.silent.retain(|path, since| is_there(path) && since.elapsed() < SILENCE);
         for path in found.into_iter().map(|found| found.path) {
-            if self.devices.contains_key(&path) {
+            if self.known.contains_key(&path) || self.silent.contains_key(&path) {
                 continue;
             }
-            // One that cannot be asked is tried again.
-            let Ok(mut client) = Client::connect(&path) else { continue };
-            let Ok(counters) = client.ask::<Counters>(&Request::Stats) else { continue };
-            self.devices.insert(path, (counters.host == self.host).then_some((client, None)));
+            let asked = Client::connect(&path).and_then(|mut client| {
+                let counters = client.ask::<Counters>(&Request::Stats)?;
+                Ok((client, counters))
+            });
+            match asked {
+                Ok((client, counters)) => {
+                    self.known.insert(path, (counters.host == self.host).then_some((client, None)));
+                }
+                // Those behind it are for the next time: the leases of others must not end meanwhile.
+                Err(ControlError::Silent { .. }) => {
+                    self.silent.insert(path, Instant::now());
+                    return;
+                }
+                // One that cannot be asked is tried again.
+                Err(_) => {}
+            }
         }
     }
 
     /// Gives every device the list; what is new about it is told.
-    fn tell_devices(&mut self) -> Vec<Told> {
-        let because: Vec<String> = self.list.because.iter().map(|(what, rule)| format!("{what} ({rule})")).collect();
+    fn tell(&mut self, list: &Denylist, told: &Sender<Told>) {
+        let because: Vec<String> = list.because.iter().map(|(what, rule)| format!("{what} ({rule})")).collect();
         let deny = Deny {
             by: BY.to_owned(),
-            planes: self.list.planes.clone(),
-            evs: self.list.evs.iter().map(|denied| denied.ev).collect(),
+            planes: list.planes.clone(),
+            evs: list.evs.iter().map(|denied| denied.ev).collect(),
             seconds: LEASE_S,
             because: because.join(", "),
             dry_run: !self.apply,
         };
-        let (mut told, mut gone) = (Vec::new(), Vec::new());
-        for (path, device) in &mut self.devices {
+        let mut gone = Vec::new();
+        for (path, device) in &mut self.known {
             let Some((client, last)) = device else { continue };
             if deny.planes.is_empty() && deny.evs.is_empty() && last.is_none() {
                 continue;
             }
             let answer = match client.ask::<Effect>(&Request::Deny(deny.clone())) {
                 Ok(effect) => Ok(effect),
-                Err(mrc_verbs_shim::control::ControlError::Refused(why)) => Err(why),
-                Err(_) => {
+                Err(ControlError::Refused(why)) => Err(why),
+                Err(error) => {
+                    if matches!(error, ControlError::Silent { .. }) {
+                        self.silent.insert(path.clone(), Instant::now());
+                    }
                     gone.push(path.clone());
                     continue;
                 }
@@ -148,22 +194,28 @@ impl Hand {
                 let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
                 let pid = name.split('-').next().and_then(|pid| pid.parse().ok()).unwrap_or(0);
                 let (effect, refused) = (answer.as_ref().ok().cloned(), answer.as_ref().err().cloned());
-                told.push(Told::Device { event: "device", pid, effect, refused });
+                let _ = told.send(Told::Device { event: "device", pid, effect, refused });
             }
             *last = Some(answer).filter(|_| !deny.planes.is_empty() || !deny.evs.is_empty());
         }
-        gone.iter().for_each(|path| drop(self.devices.remove(path)));
-        told
+        gone.iter().for_each(|path| drop(self.known.remove(path)));
     }
 }
 
 impl Drop for Hand {
     fn drop(&mut self) {
+        drop(self.lists.take());
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+impl Drop for Devices {
+    fn drop(&mut self) {
         if !self.apply {
             return;
         }
         // Without an agent nobody watches the path. If a device does not hear it, its lease ends soon.
-        for (client, last) in self.devices.values_mut().flatten() {
+        for (client, last) in self.known.values_mut().flatten() {
             if last.is_some() {
                 let _ = client.ask::<Effect>(&Request::Allow { by: BY.to_owned() });
             }

@@ -133,6 +133,11 @@ impl Model {
         Some((self.history.get(at)?, at.checked_sub(1).and_then(|before| self.history.get(before))))
     }
 
+    /// Names of devices that did not answer.
+    pub fn silent(&self) -> &[String] {
+        self.pair().map_or(&[], |(now, _)| &now.silent)
+    }
+
     /// When what is shown was seen, in milliseconds since 1970.
     pub fn unix_ms(&self) -> u64 {
         self.pair().map_or(0, |(now, _)| now.unix_ms)
@@ -370,9 +375,9 @@ mod tests {
         let mut model = Model::default();
         let first = vec![qp(1, 0, 9, 0), qp(2, 0, 5, 0), qp(3, 0, 7, 0)];
         let second = vec![qp(1, 1_250_000_000, 9, 5), qp(2, 250_000_000, 5, 8), qp(3, 0, 7, 0), qp(4, 77, 1, 1)];
-        model.take(Snapshot { unix_ms: 1000, devices: vec![seen("1-0", 0, first)], left_out: 0 });
+        model.take(Snapshot { unix_ms: 1000, devices: vec![seen("1-0", 0, first)], left_out: 0, silent: vec![] });
         let devices = vec![seen("1-0", 1000, second), seen("2-0", 0, vec![])];
-        model.take(Snapshot { unix_ms: 3000, devices, left_out: 0 });
+        model.take(Snapshot { unix_ms: 3000, devices, left_out: 0, silent: vec![] });
         model
     }
 
@@ -422,7 +427,7 @@ mod tests {
     fn a_pause_keeps_what_is_shown_and_steps_through_time() {
         let mut model = model();
         model.pause();
-        model.take(Snapshot { unix_ms: 4000, devices: vec![seen("1-0", 9000, vec![])], left_out: 0 });
+        model.take(Snapshot { unix_ms: 4000, devices: vec![seen("1-0", 9000, vec![])], left_out: 0, silent: vec![] });
         assert_eq!(model.unix_ms(), 3000, "paused");
         model.step(-1);
         assert_eq!((model.unix_ms(), model.qps().0[0].tx_gbit), (1000, 0.0), "the first has no rates");
@@ -452,7 +457,12 @@ mod tests {
     fn history_is_bounded() {
         let mut model = model();
         for n in 0..2000 {
-            model.take(Snapshot { unix_ms: 5000 + n, devices: vec![seen("1-0", n, vec![])], left_out: 0 });
+            model.take(Snapshot {
+                unix_ms: 5000 + n,
+                devices: vec![seen("1-0", n, vec![])],
+                left_out: 0,
+                silent: vec![],
+            });
         }
         assert_eq!((model.history.len(), model.events["1-0"].len()), (HISTORY, EVENTS));
     }

@@ -57,7 +57,11 @@ fn header(frame: &mut Frame<'_>, area: Rect, model: &Model) {
     let state = if model.paused() { Span::styled("PAUSED", WARN) } else { Span::raw("") };
     let count = model.devices().len();
     let line = format!("mrc top  {} UTC  {}  ", clock(model.unix_ms()), crate::out::count(count, "device"));
-    frame.render_widget(Line::from(vec![Span::styled(line, TITLE), state]), area);
+    let silent = match model.silent() {
+        [] => String::new(),
+        names => format!("no answer from {}  ", names.join(", ")),
+    };
+    frame.render_widget(Line::from(vec![Span::styled(line, TITLE), Span::styled(silent, BAD), state]), area);
 }
 
 fn footer(frame: &mut Frame<'_>, area: Rect, model: &Model) {
