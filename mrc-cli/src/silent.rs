@@ -73,9 +73,7 @@ impl Retired {
         };
         self.paths.iter().map(named).collect()
     }
-}
 
-impl Retired {
     /// Those that were retired again and again.
     pub fn unsteady(&self, paths: &Paths) -> Vec<UnsteadyPath> {
         let most = |times: &BTreeMap<u32, u32>| times.values().copied().max().unwrap_or(0);
