@@ -46,7 +46,7 @@ images! {
 
     image_reverse_start(_e) any::<ReverseSet>().start(some(), *any(), any());
     image_reverse_redraw(_e) any::<ReverseSet>().redraw(some(), any());
-    image_reverse_avoid_denied(_e) any::<ReverseSet>().avoid_denied(some(), any());
+    image_reverse_heed_denylist(_e) any::<ReverseSet>().heed_denylist(some(), *any(), any());
     image_reverse_learn(_e) any::<ReverseSet>().learn(*any());
     image_reverse_pick(_e) (any::<ReverseSet>().pick(*any()), any::<ReverseSet>().on(*any()));
     image_reverse_data(_e) {
