@@ -117,6 +117,8 @@ fn a_comparison_runs_in_parts_and_ends_in_a_verdict() {
     let (code, _, error) = sweep(&["--where", "fault=up"]);
     assert_eq!(code, Some(2));
     assert!(error.contains("labels of fault are healthy, down"), "{error}");
+    let (code, _, error) = sweep(&["--where", "seed=1", "--where", "seed=2"]);
+    assert!(code == Some(2) && error.contains("--where seed=2: seed is there twice"), "{error}");
     assert_eq!(sweep(&["--where", "seed=1", "--where", "scheme=mrc,rps"]).0, Some(0));
     assert_eq!(results(), 4, "two schemes, healthy and not, one seed");
     for part in ["0/3", "1/3", "2/3"] {

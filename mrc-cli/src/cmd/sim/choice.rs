@@ -31,7 +31,15 @@ impl Choice {
             let numbers = text.split_once('/').and_then(|(k, n)| Some((k.parse().ok()?, n.parse().ok()?)));
             numbers.filter(|(k, n)| k < n).ok_or_else(|| anyhow!("--part {text}: write K/N, K from 0 to N-1"))
         };
-        let wanted = wanted.iter().map(labels).collect::<anyhow::Result<_>>()?;
+        let wanted: Vec<(String, Vec<String>)> = wanted.iter().map(labels).collect::<anyhow::Result<_>>()?;
+        let known = |nth: usize| wanted[..nth].iter().any(|(axis, _)| *axis == wanted[nth].0);
+        if let Some((axis, labels)) = (0..wanted.len()).find(|nth| known(*nth)).map(|nth| &wanted[nth]) {
+            // No point has two labels of one axis.
+            return Err(anyhow!(
+                "--where {axis}={}: {axis} is there twice: one list, as in {axis}=A,B",
+                labels.join(",")
+            ));
+        }
         Ok(Self { only, wanted, part: part.map(fraction).transpose()? })
     }
 
