@@ -54,8 +54,32 @@ pub struct Asked<T> {
 /// How long devices count as those that there are: to look for others means to connect to each.
 const SEARCH: Duration = Duration::from_millis(500);
 
-/// How long a device that did not answer is not asked again: the others would wait for it each time.
-const SILENCE: Duration = Duration::from_secs(10);
+/// Devices that did not answer, by socket. For a while they are not asked again: the others would wait for them each time.
+#[derive(Debug, Default)]
+pub struct Silent(BTreeMap<PathBuf, Instant>);
+
+impl Silent {
+    const WHILE: Duration = Duration::from_secs(10);
+
+    /// Forgets those that went, and those whose time is over.
+    pub fn forget(&mut self, found: &[Found]) {
+        self.0.retain(|path, since| found.iter().any(|found| found.path == *path) && since.elapsed() < Self::WHILE);
+    }
+
+    /// Whether this one is among them.
+    pub fn has(&self, path: &Path) -> bool {
+        self.0.contains_key(path)
+    }
+
+    /// Takes a device whose answer failed so; whether it is one that is silent.
+    pub fn note(&mut self, path: &Path, error: &ControlError) -> bool {
+        let silent = matches!(error, ControlError::Silent { .. });
+        if silent {
+            self.0.insert(path.to_owned(), Instant::now());
+        }
+        silent
+    }
+}
 
 struct Known {
     client: Client,
@@ -68,8 +92,7 @@ pub struct Watcher {
     found: Vec<Found>,
     searched: Option<Instant>,
     known: BTreeMap<PathBuf, Known>,
-    /// Since when devices are silent.
-    silent: BTreeMap<PathBuf, Instant>,
+    silent: Silent,
 }
 
 /// Milliseconds since 1970.
@@ -84,20 +107,18 @@ impl Watcher {
             (self.found, self.searched) = (all_devices(), Some(Instant::now()));
         }
         let left_out = self.found.len().saturating_sub(MAX_DEVICES);
-        let is_there = |path: &Path| self.found.iter().any(|found| found.path == *path);
-        self.known.retain(|path, _| is_there(path));
-        self.silent.retain(|path, since| is_there(path) && since.elapsed() < SILENCE);
+        self.known.retain(|path, _| self.found.iter().any(|found| found.path == *path));
+        self.silent.forget(&self.found);
         // All are asked before the first answer is waited for.
         let mut asked = Vec::new();
         for found in self.found.iter().take(MAX_DEVICES) {
-            if self.silent.contains_key(&found.path) {
+            if self.silent.has(&found.path) {
                 continue;
             }
             if !self.known.contains_key(&found.path) {
                 match Client::connect(&found.path) {
                     Ok(client) => _ = self.known.insert(found.path.clone(), Known { client, last_event: 0 }),
-                    Err(ControlError::Silent { path }) => _ = self.silent.insert(path, Instant::now()),
-                    Err(_) => {}
+                    Err(error) => _ = self.silent.note(&found.path, &error),
                 }
             }
             let Some(known) = self.known.get_mut(&found.path) else { continue };
@@ -109,15 +130,13 @@ impl Watcher {
             match sent.and_then(|()| known.client.answer_by(until)) {
                 Ok(answer) => answers.push((name(&path), answer)),
                 Err(error) => {
-                    if matches!(error, ControlError::Silent { .. }) {
-                        self.silent.insert(path.clone(), Instant::now());
-                    }
+                    self.silent.note(&path, &error);
                     self.known.remove(&path);
                     self.searched = None;
                 }
             }
         }
-        Asked { answers, left_out, silent: self.silent.keys().map(|path| name(path)).collect() }
+        Asked { answers, left_out, silent: self.silent.0.keys().map(|path| name(path)).collect() }
     }
 
     /// Everything about every device.

@@ -19,13 +19,12 @@ use serde_json::json;
 
 use crate::out::outln;
 use crate::usage::usage;
+use crate::watch::Silent;
 
 /// How often devices hear of their denylist. A device that opens meanwhile hears of it then.
 const RENEW: Duration = Duration::from_secs(1);
 /// Seconds after which a device forgets the list of an agent that is gone.
 const LEASE_S: u32 = 5;
-/// How long a device that did not answer is left alone.
-const SILENCE: Duration = Duration::from_secs(10);
 /// Name of the list.
 const BY: &str = "mapper";
 
@@ -92,8 +91,7 @@ struct Devices {
     apply: bool,
     /// By socket; none: of another host.
     known: BTreeMap<PathBuf, Option<Obeys>>,
-    /// Since when devices are silent.
-    silent: BTreeMap<PathBuf, Instant>,
+    silent: Silent,
 }
 
 impl Hand {
@@ -102,7 +100,7 @@ impl Hand {
         let enforcer = Enforcer::new(fabric, host, policy)?;
         let (lists, wanted) = sync_channel::<Denylist>(1);
         let (tell, told) = channel();
-        let mut devices = Devices { host: host_name(host), apply, known: BTreeMap::new(), silent: BTreeMap::new() };
+        let mut devices = Devices { host: host_name(host), apply, known: BTreeMap::new(), silent: Silent::default() };
         let thread = std::thread::spawn(move || {
             for list in wanted {
                 devices.find();
@@ -134,11 +132,10 @@ impl Hand {
 impl Devices {
     fn find(&mut self) {
         let found = all_devices();
-        let is_there = |path: &Path| found.iter().any(|found| found.path == *path);
-        self.known.retain(|path, _| is_there(path));
-        self.silent.retain(|path, since| is_there(path) && since.elapsed() < SILENCE);
+        self.known.retain(|path, _| found.iter().any(|found| found.path == *path));
+        self.silent.forget(&found);
         for path in found.into_iter().map(|found| found.path) {
-            if self.known.contains_key(&path) || self.silent.contains_key(&path) {
+            if self.known.contains_key(&path) || self.silent.has(&path) {
                 continue;
             }
             let asked = Client::connect(&path).and_then(|mut client| {
@@ -149,12 +146,9 @@ impl Devices {
                 Ok((client, counters)) => {
                     self.known.insert(path, (counters.host == self.host).then_some((client, None)));
                 }
-                // Those behind it are for the next time: the leases of others must not end meanwhile.
-                Err(ControlError::Silent { .. }) => {
-                    self.silent.insert(path, Instant::now());
-                    return;
-                }
-                // One that cannot be asked is tried again.
+                // Those behind a silent one are for the next time: the leases of others must not end meanwhile. Another that
+                // cannot be asked is tried again.
+                Err(error) if self.silent.note(&path, &error) => return,
                 Err(_) => {}
             }
         }
@@ -181,9 +175,7 @@ impl Devices {
                 Ok(effect) => Ok(effect),
                 Err(ControlError::Refused(why)) => Err(why),
                 Err(error) => {
-                    if matches!(error, ControlError::Silent { .. }) {
-                        self.silent.insert(path.clone(), Instant::now());
-                    }
+                    self.silent.note(path, &error);
                     gone.push(path.clone());
                     continue;
                 }
