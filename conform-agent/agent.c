@@ -49,7 +49,7 @@ static struct knob {
     {"dscp_no_trim", 0, 0, 0}, {"dscp_trimmable", 4, 0, 0}, {"dscp_trimmed", 12, 0, 0}, {"dscp_trimmed_lasthop", 16, 0, 0},
     {"dscp_control", 46, 0, 0}, {"size_overhead", 40, 0, 0}, {"ack_msn_zero", 0, 0, 0},
     {"bitmap_reach", 63, 0, 0}, {"right_edge_retreats", 0, 0, 0}, {"send_below_window", 0, 0, 0}, {"exp_from_t0", 0, 0, 0},
-    {"marked_probe_good", 0, 0, 0}, {"reuse_nacked_ev", 0, 0, 0}, {"skip_extends", 0, 0, 0}, {"eeth_op_bit", 2, 0, 0}, {"udp_accept", 0, 0, 0},
+    {"marked_probe_good", 0, 0, 0}, {"reuse_nacked_ev", 0, 0, 0}, {"relapse_backoff", 0, 0, 0}, {"skip_extends", 0, 0, 0}, {"eeth_op_bit", 2, 0, 0}, {"udp_accept", 0, 0, 0},
     {"ev_in_outer_label", 0, 0, 0}, {"trim_keeps_tseth", 0, 0, 0}, {"tsr_us", 0, 0, 0},
 };
 enum { KNOBS = sizeof(knobs) / sizeof(*knobs) };

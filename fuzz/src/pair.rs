@@ -175,6 +175,7 @@ fn connect(side: &mut Side<'_>, which: usize, far: Qpn, features: u8) {
     rts.probe_rate_limit_ns = if stubborn { 10_000_000 } else { 50_000 };
     rts.paths.active = 8;
     rts.paths.backup = 8;
+    rts.paths.relapse_backoff = features & 32 != 0;
     rts.base_rtt_ns = 10_000;
     rts.target_delay_ns = 10_000;
     engine.modify_to_rts(Instant::ZERO, side.qp, &rts).expect("rts");

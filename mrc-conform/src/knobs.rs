@@ -120,6 +120,13 @@ pub const KNOBS: &[Knob] = &[
     ),
     q("OQ-17", "resurrect_probes", 1, Range(0, 0xFF), "good probe answers that revive an EV"),
     q("OQ-17", "probe_interval", 1_000_000, ANY, "distance of two probes of a bad EV, ns"),
+    q(
+        "OQ-17",
+        "relapse_backoff",
+        0,
+        SWITCH,
+        "an EV that fails again after its return waits twice as long for its next probe",
+    ),
     q("OQ-16", "marked_probe_good", 0, SWITCH, "a marked answer to that probe makes the EV good, not skipped"),
     q(
         "OQ-70",

@@ -30,7 +30,7 @@ struct mrc_core_endpoint;
 /* An endpoint that is being filled from an image; opaque. */
 struct mrc_core_import;
 
-#define MRC_CORE_ABI 14u /* Version of this interface. It changes whenever a struct, a number or a promise does. */
+#define MRC_CORE_ABI 15u /* Version of this interface. It changes whenever a struct, a number or a promise does. */
 
 #define MRC_CORE_SEED_LEN 16u /* Bytes of the seed that mrc_core_init() takes. */
 
@@ -668,6 +668,8 @@ struct mrc_core_paths {
     uint8_t skip_extends;
     /* A retransmission may use the EV that its NACK named while no other healthy EV is on a free port. */
     uint8_t reuse_nacked_ev;
+    /* An EV that fails again after its return is probed half as often each time, until SACKs without a mark take that back. */
+    uint8_t relapse_backoff;
 };
 
 /* What a QP learns when it becomes able to send. Fill it with mrc_core_rts_default(), then change fields. */

@@ -342,6 +342,7 @@ pub(crate) fn rts(c: &mrc_core_rts, limits: &Limits) -> Result<RtsAttr, Fault> {
         marked_probe_good: c.paths.marked_probe_good != 0,
         skip_extends: c.paths.skip_extends != 0,
         reuse_nacked_ev: c.paths.reuse_nacked_ev != 0,
+        relapse_backoff: c.paths.relapse_backoff != 0,
         ..rts.paths
     };
     rts.base_rtt_ns = c.base_rtt_ns;
@@ -407,6 +408,7 @@ pub(crate) fn rts_default(sq_psn: u32) -> mrc_core_rts {
             marked_probe_good: paths.marked_probe_good.into(),
             skip_extends: paths.skip_extends.into(),
             reuse_nacked_ev: paths.reuse_nacked_ev.into(),
+            relapse_backoff: paths.relapse_backoff.into(),
         },
         sq_psn,
         cc_profile: mrc_core_cc_profile { index: 0, generation: 0 },

@@ -229,13 +229,13 @@ mod tests {
         (given.reorder_floor_ns, given.reorder_tolerance, given.exponential_from_t0, given.blame_silence) =
             (1, 2, 1, 0);
         (given.paths.last_resort_unpaced, given.paths.marked_probe_good) = (1, 1);
-        (given.paths.skip_extends, given.paths.reuse_nacked_ev) = (1, 1);
+        (given.paths.skip_extends, given.paths.reuse_nacked_ev, given.paths.relapse_backoff) = (1, 1, 1);
         given.max_wimm = 0xFFFF;
         (wanted.reorder_floor_ns, wanted.reorder_tolerance) = (1, 2);
         (wanted.exponential_from_t0, wanted.blame_silence, wanted.max_wimm) = (true, false, 0xFFFF);
         let paths = &mut wanted.paths;
         (paths.last_resort_unpaced, paths.marked_probe_good) = (true, true);
-        (paths.skip_extends, paths.reuse_nacked_ev) = (true, true);
+        (paths.skip_extends, paths.reuse_nacked_ev, paths.relapse_backoff) = (true, true, true);
         assert_eq!(std::format!("{:?}", convert::rts(&given, &limits).unwrap()), std::format!("{wanted:?}"));
 
         let mut given = convert::rtr_default();

@@ -515,6 +515,8 @@ pub struct mrc_core_paths {
     pub skip_extends: u8,
     /// A retransmission may use the EV that its NACK named while no other healthy EV is on a free port.
     pub reuse_nacked_ev: u8,
+    /// An EV that fails again after its return is probed half as often each time, until SACKs without a mark take that back.
+    pub relapse_backoff: u8,
 }
 
 /// What a QP learns when it becomes able to send. Fill it with mrc_core_rts_default(), then change fields.

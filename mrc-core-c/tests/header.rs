@@ -54,7 +54,7 @@ fn structs() -> String {
             peer, ev_profile, dest_qp, rq_psn, path_mtu, max_wimm_dest, mpr_dest, trim_nack, dynamic_mpr,
             svc_time, private_stamps_us,
         }
-        mrc_core_paths { probe_interval_ns, skip_ns, active, backup, ev_min_active, pinned, hopper, flowbender, selector, resurrect_probes, bad_probes_outstanding, loss_streak, skip_mode, loss_ev_action, last_resort, plane_lead, last_resort_unpaced, marked_probe_good, skip_extends, reuse_nacked_ev }
+        mrc_core_paths { probe_interval_ns, skip_ns, active, backup, ev_min_active, pinned, hopper, flowbender, selector, resurrect_probes, bad_probes_outstanding, loss_streak, skip_mode, loss_ev_action, last_resort, plane_lead, last_resort_unpaced, marked_probe_good, skip_extends, reuse_nacked_ev, relapse_backoff }
         mrc_core_rts {
             base_rtt_ns, target_delay_ns, probe_rate_limit_ns, keepalive_ns, reorder_delay_ns, tail_probe_ns, paths, sq_psn, cc_profile,
             reorder_pkts_min, reorder_factor, max_wimm, mpr, trimming, timeout, retry_linear, retry_exponential,

@@ -336,6 +336,20 @@ fn corrupt_packets_count_as_drops_and_faults_of_one_link_add_up() {
 }
 
 #[test]
+fn a_link_with_too_small_an_mtu_loses_long_frames_alone() {
+    let fault = "[[fault]]\nkind = \"loss\"\ntarget = [\"p0-t0a-t1a\"]\nprobability = 1.0\nlonger_than = 1514\n";
+    let write =
+        |bytes: u32| play(&format!("[topology]\nhosts_per_t0 = 1\nt1 = 4\n[[workload]]\nbytes = {bytes}\n{fault}"));
+    let (short, long) = (write(1_000), write(8_000_000));
+    assert_eq!((short.completed, short.drops), (1, 0));
+    // Probes are short: each brings the path back, and the next data on it are lost.
+    let causes = &long.drops_by_cause;
+    assert!(causes.random > 0 && causes.random == long.drops && long.control_drops == 0, "{causes:?}");
+    assert_eq!((long.completed, long.retransmitted_packets), (1, causes.random));
+    assert!(long.paths_retired > 0);
+}
+
+#[test]
 fn retransmissions_of_roce_have_a_cause_each() {
     for recovery in ["go-back-n", "selective-repeat"] {
         let results = play(&format!(

@@ -341,6 +341,11 @@ fn mistakes_are_named_with_file_line_and_key() {
         ("[[fault]]\ntarget = [\"p0-hA\"]\ntier = \"host\"\n", "test.toml:3: fault[0].tier: ", "already what"),
         ("[[fault]]\nrandom = 1\nevery_us = 5\n", "test.toml:3: fault[0].every_us: ", "needs times"),
         (
+            "[[fault]]\nkind = \"corruption\"\nprobability = 0.5\nlonger_than = 9\n",
+            "test.toml:4: fault[0].longer_than: ",
+            "`loss` only",
+        ),
+        (
             "[[fault]]\nkind = \"slow\"\nprobability = 0.5\n",
             "test.toml:3: fault[0].probability: ",
             "`loss`, `corruption` only",

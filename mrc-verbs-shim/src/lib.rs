@@ -235,6 +235,8 @@ pub fn software_host(sq_psn: Psn) -> RtsAttr {
     rts.paths.loss_ev_action = LossEvAction::AssumedBad;
     rts.paths.loss_streak = 2;
     rts.blame_silence = false;
+    // Links with too small an MTU pass probes and lose data: they come back ever more rarely.
+    rts.paths.relapse_backoff = true;
     rts
 }
 

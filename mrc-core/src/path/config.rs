@@ -41,6 +41,10 @@ pub struct PathConfig {
     pub probe_interval_ns: u64,
     /// Good probe answers in a row that revive an EV (open question 17); 0 counts as 1, production runs 3.
     pub resurrect_probes: u8,
+    /// An EV keeps the doubled distance of its probes when an answer revives it, and doubles it once more; each SACK without a
+    /// mark on the EV takes one doubling back. What passes probes and loses data then comes back ever more rarely, at most
+    /// every 64 intervals. Off, an answer ends the back-off (RES-002), and such a path comes and goes without end.
+    pub relapse_backoff: bool,
     /// Probes of bad EVs under way at once.
     pub bad_probes_outstanding: u8,
     /// End of a skip (open question 18).
@@ -81,6 +85,7 @@ impl PathConfig {
         ev_min_active: 1,
         probe_interval_ns: 1_000_000,
         resurrect_probes: 1,
+        relapse_backoff: false,
         bad_probes_outstanding: 4,
         skip_mode: SkipMode::Rotation,
         loss_ev_action: LossEvAction::ByTrimming,
@@ -106,5 +111,5 @@ crate::image::stored!(enum LossEvAction { 0 => ByTrimming, 1 => AssumedBad, 2 =>
 crate::image::stored!(struct PathConfig {
     active, backup, ev_min_active, probe_interval_ns, resurrect_probes, bad_probes_outstanding, skip_mode, loss_ev_action,
     loss_streak, plane_lead, last_resort, base_rtt_ns, last_resort_unpaced, marked_probe_good, skip_extends,
-    reuse_nacked_ev,
+    reuse_nacked_ev, relapse_backoff,
 });

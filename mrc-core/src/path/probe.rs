@@ -17,10 +17,15 @@ const IDLE_FACTOR: u64 = 8;
 /// it only matters for probes that never left, because a queue was full or a port went down.
 const LEASE_INTERVALS: u64 = 16;
 
-/// Distance to the next probe after `backoff` unanswered ones.
+/// Distance to the next probe after `backoff` doublings.
 fn distance_ns(cfg: &PathConfig, backoff: u8) -> u64 {
     //= RES-002
     cfg.probe_interval_ns.max(1).saturating_mul(1u64.wrapping_shl(backoff.min(MAX_BACKOFF).into()))
+}
+
+/// Doublings of the probes' distance that outlive an answer, and the return of the EV.
+pub(super) const fn kept_backoff(slot: &EvSlot, cfg: &PathConfig) -> u8 {
+    if cfg.relapse_backoff { slot.backoff() } else { 0 }
 }
 
 impl Rotation {
@@ -40,13 +45,13 @@ impl Rotation {
 
     /// The result of a probe after which the EV stays bad.
     pub(super) fn count_probe(&mut self, now: Instant, slot: &mut EvSlot, result: Reaction, cfg: &PathConfig) {
-        let (good, silent) = match result {
-            Reaction::CountGood => (slot.probe_ok.saturating_add(1), 0),
+        let (good, doublings) = match result {
+            Reaction::CountGood => (slot.probe_ok.saturating_add(1), kept_backoff(slot, cfg)),
             Reaction::BackOff => (0, slot.backoff().saturating_add(1)),
-            _ => (0, 0),
+            _ => (0, kept_backoff(slot, cfg)),
         };
         slot.probe_ok = good;
-        slot.set_backoff(silent);
+        slot.set_backoff(doublings);
         self.schedule_probe(now, slot, cfg);
     }
 

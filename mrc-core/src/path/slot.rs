@@ -33,7 +33,7 @@ const EXPLORED: u8 = 1 << 7;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EvSlot {
     pub(crate) ev: Ev,
-    /// Bits 0..=28 a [`SlotTime`], 29..=31 unanswered probes in a row, up to [`MAX_BACKOFF`].
+    /// Bits 0..=28 a [`SlotTime`], 29..=31 doublings of the probes' distance, up to [`MAX_BACKOFF`].
     later: u32,
     entry: u16,
     /// Bits 0..=2 plane, 3..=4 state, 5..=7 flags.
@@ -106,13 +106,13 @@ impl EvSlot {
         self.later = self.later & !SlotTime::MASK | due.0;
     }
 
-    /// Unanswered probes in a row.
+    /// How often the distance of probes is doubled: once for each unanswered one in a row, and for relapses.
     pub(super) const fn backoff(&self) -> u8 {
         (self.later >> SlotTime::BITS) as u8
     }
 
-    pub(super) fn set_backoff(&mut self, probes: u8) {
-        self.later = self.later & SlotTime::MASK | u32::from(probes.min(MAX_BACKOFF)) << SlotTime::BITS;
+    pub(super) fn set_backoff(&mut self, doublings: u8) {
+        self.later = self.later & SlotTime::MASK | u32::from(doublings.min(MAX_BACKOFF)) << SlotTime::BITS;
     }
 
     /// Whether the EV is in rotation; the others are backups, bad or denied.

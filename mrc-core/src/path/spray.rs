@@ -5,6 +5,7 @@ use mrc_wire::{Ev, Verdict};
 
 use super::{
     EvIndex, EvSlot, EvState, Feedback, PathConfig, PathSelector, SkipMode, Transition,
+    probe::kept_backoff,
     rotation::Rotation,
     slot::SlotTime,
     state::{Reaction, react},
@@ -146,12 +147,13 @@ impl<'a> Spray<'a> {
         Some(EvIndex(index))
     }
 
-    /// A packet on this EV arrived: its losses so far were not in a row.
+    /// A packet on this EV arrived: its losses so far were not in a row, and it relapses less.
     fn forgive(&mut self, index: EvIndex) {
         if let Some(slot) = self.slots.get_mut(index.0 as usize)
             && slot.is_healthy()
         {
             slot.probe_ok = 0;
+            slot.set_backoff(slot.backoff().saturating_sub(1));
         }
     }
 
@@ -192,12 +194,16 @@ impl<'a> Spray<'a> {
                 return None;
             }
         };
+        // An EV that comes back is put to the test.
+        let relapse = u8::from(cfg.relapse_backoff && !slot.is_healthy());
+        let backoff = kept_backoff(slot, cfg).saturating_add(relapse);
         let transition = rotation.change(self.slots, self.order, index, to, rng);
         let slot = self.slots.get_mut(index.0 as usize)?;
         if is_loss(what) && slot.is_healthy() {
             slot.probe_ok = losses;
         }
         let transition = Transition { cause: Some(what), ..transition? };
+        slot.set_backoff(backoff);
         match (to, cfg.skip_mode) {
             //= RES-001
             (EvState::AssumedBad, _) => rotation.schedule_probe(now, slot, cfg),
@@ -247,7 +253,7 @@ impl PathSelector for Spray<'_> {
     fn on_feedback(&mut self, now: Instant, index: EvIndex, what: Feedback, rng: &mut Rng) -> Option<Transition> {
         // The commonest event by far changes nothing, unless losses in a row count.
         if what == Feedback::Sack(Verdict::None) {
-            if self.cfg.loss_streak > 1 {
+            if self.cfg.loss_streak > 1 || self.cfg.relapse_backoff {
                 self.forgive(index);
             }
             return None;

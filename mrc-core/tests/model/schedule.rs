@@ -56,6 +56,7 @@ pub(crate) struct Setup {
     pub(crate) loss_streak: u8,
     pub(crate) plane_lead: u8,
     pub(crate) resurrect_probes: u8,
+    pub(crate) relapse_backoff: bool,
     pub(crate) skip_mode: SkipMode,
     pub(crate) v4: bool,
     /// Nanoseconds that pass with every frame delivered.
@@ -231,6 +232,7 @@ impl Setup {
             reorder_floor_ns: pick(rng, &[0, 0, 5_120]),
             delayed_placement: chance(rng, 40),
             tail_retry_paced: chance(rng, 50),
+            relapse_backoff: chance(rng, 50),
         }
     }
 }

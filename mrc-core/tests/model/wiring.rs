@@ -135,6 +135,7 @@ pub(crate) fn connect(
     rts.paths.loss_streak = setup.loss_streak;
     rts.paths.plane_lead = setup.plane_lead;
     rts.paths.resurrect_probes = setup.resurrect_probes;
+    rts.paths.relapse_backoff = setup.relapse_backoff;
     rts.paths.skip_mode = setup.skip_mode;
     engine.modify_to_rts(now, qp, &rts).unwrap();
     peer

@@ -38,6 +38,8 @@ pub enum Loss {
 pub struct Impairment {
     /// Packets that vanish.
     pub loss: Loss,
+    /// Only frames of more bytes vanish, as behind a port with too small an MTU. 0: any.
+    pub longer_than: u32,
     /// Probability that a packet arrives with wrong bits which the link's own checksum does not see: the receiver's ICRC
     /// must.
     pub corruption: f64,
@@ -65,6 +67,7 @@ pub(crate) struct Impaired {
     /// Thresholds: leave good, leave bad, loss when good, loss when bad.
     leave: [u32; 2],
     loss: [u32; 2],
+    longer_than: u32,
     bad: bool,
     corruption: u32,
     jitter_ns: u32,
@@ -82,7 +85,8 @@ impl Impaired {
             }
         };
         let corruption = threshold(spec.corruption);
-        Self { leave, loss, bad: false, corruption, jitter_ns: spec.jitter_ns, last_arrival: 0 }
+        let (longer_than, jitter_ns) = (spec.longer_than, spec.jitter_ns);
+        Self { leave, loss, longer_than, bad: false, corruption, jitter_ns, last_arrival: 0 }
     }
 
     /// Something else is wrong from now on: what is on the link stays in order, and a burst goes on.
@@ -97,11 +101,13 @@ impl Impaired {
         good && self.corruption == 0 && self.jitter_ns == 0
     }
 
-    pub(crate) fn fate(&mut self, rng: &mut Rng) -> Fate {
+    /// Of a frame of `bytes`.
+    pub(crate) fn fate(&mut self, bytes: u32, rng: &mut Rng) -> Fate {
         let mut hit = |threshold: u32| threshold != 0 && ((rng.next_u64() >> 32) as u32) < threshold;
         let state = usize::from(self.bad);
-        let lost = hit(self.loss[state]);
-        if hit(self.leave[state]) {
+        let exposed = bytes > self.longer_than;
+        let lost = exposed && hit(self.loss[state]);
+        if exposed && hit(self.leave[state]) {
             self.bad = !self.bad;
         }
         Fate { lost, corrupt: !lost && hit(self.corruption) }
@@ -123,7 +129,7 @@ mod tests {
         let (mut rng, mut link) = (Rng::new(9), Impaired::new(&Impairment { loss, ..Impairment::default() }));
         let (mut lost, mut bursts, mut before) = (0, 0, false);
         for _ in 0..packets {
-            let now = link.fate(&mut rng).lost;
+            let now = link.fate(1, &mut rng).lost;
             lost += u32::from(now);
             bursts += u32::from(now && !before);
             before = now;
@@ -138,6 +144,16 @@ mod tests {
         assert!(bursts > 15_000, "{bursts}");
         assert_eq!(losses(Loss::Bernoulli { probability: 1.0 }, 1_000).0, 1_000);
         assert_eq!(losses(Loss::None, 1_000).0, 0);
+    }
+
+    #[test]
+    fn a_small_mtu_loses_what_is_longer() {
+        let spec =
+            Impairment { loss: Loss::Bernoulli { probability: 1.0 }, longer_than: 1_514, ..Impairment::default() };
+        let (mut rng, mut link) = (Rng::new(9), Impaired::new(&spec));
+        for (bytes, lost) in [(64, false), (1_514, false), (1_515, true), (4_266, true)] {
+            assert_eq!(link.fate(bytes, &mut rng), Fate { lost, corrupt: false }, "{bytes}");
+        }
     }
 
     #[test]

@@ -292,14 +292,14 @@ impl Port {
         self.used.as_ref().is_some_and(|used| used.impaired.is_some())
     }
 
-    /// What the link does to the packet that was just sent, and when that arrives.
-    pub(crate) fn impair(&mut self, arrives_at: u64, rng: &mut Rng) -> (Fate, u64) {
+    /// What the link does to the packet of `bytes` that was just sent, and when that arrives.
+    pub(crate) fn impair(&mut self, bytes: u32, arrives_at: u64, rng: &mut Rng) -> (Fate, u64) {
         let Some((impaired, counters)) =
             self.used.as_mut().and_then(|used| Some((used.impaired.as_mut()?, &mut used.counters)))
         else {
             return (Fate { lost: false, corrupt: false }, arrives_at);
         };
-        let fate = impaired.fate(rng);
+        let fate = impaired.fate(bytes, rng);
         counters.lost_random += u64::from(fate.lost);
         counters.corrupted += u64::from(fate.corrupt);
         (fate, impaired.delay(arrives_at, rng))

@@ -106,6 +106,7 @@ fn check_keys(keys: &FaultKeys, at: &impl Fn(&str) -> String) -> Result<(), Prob
     };
     only("probability", keys.probability.is_some(), &[FaultKind::Loss, FaultKind::Corruption])?;
     only("burst", keys.burst.is_some(), &[FaultKind::Loss])?;
+    only("longer_than", keys.longer_than.is_some(), &[FaultKind::Loss])?;
     only("jitter_us", keys.jitter_us.is_some(), &[FaultKind::Jitter])?;
     only("gbps", keys.gbps.is_some(), &[FaultKind::Slow])?;
     only("lanes", keys.lanes.is_some(), &[FaultKind::Transceiver])?;
@@ -280,7 +281,7 @@ fn effect(keys: &FaultKeys, target: Target, at: &impl Fn(&str) -> String) -> Res
     Ok(match (target, keys.kind) {
         (Target::Switch(_), FaultKind::SwitchDown) => Effect::Down,
         (Target::Switch(_), _) => Effect::Silent,
-        (_, FaultKind::Loss) => Effect::Loss(loss(keys, at)?),
+        (_, FaultKind::Loss) => Effect::Loss(loss(keys, at)?, keys.longer_than.unwrap_or(0)),
         (_, FaultKind::Corruption) => {
             Effect::Corruption(probability(at("probability"), needed("probability", keys.probability)?)?)
         }

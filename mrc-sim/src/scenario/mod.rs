@@ -506,6 +506,8 @@ pub struct FaultKeys {
     pub probability: Option<f64>,
     /// Loss in bursts: probabilities of leaving the good and the bad state, and of loss in each of them.
     pub burst: Option<[f64; 4]>,
+    /// Loss of frames of more bytes alone, Ethernet header included: 1514 and a probability of 1 are a port with an MTU of 1500.
+    pub longer_than: Option<u32>,
     /// Largest extra delay.
     pub jitter_us: Option<f64>,
     /// Rate of a slow link.

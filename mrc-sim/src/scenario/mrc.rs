@@ -95,6 +95,8 @@ pub struct MrcKeys {
     pub probe_interval_us: f64,
     /// Good probe answers in a row that revive an EV.
     pub resurrect_probes: u8,
+    /// An EV that fails again after its return is probed half as often each time, until SACKs without a mark take that back.
+    pub relapse_backoff: bool,
     /// Probes of bad EVs under way at once.
     pub bad_probes_outstanding: u8,
     /// A marked EV is skipped for so long; left out: until the rotation has passed it once.
@@ -283,6 +285,7 @@ impl Default for MrcKeys {
             ev_min_active: paths.ev_min_active,
             probe_interval_us: paths.probe_interval_ns as f64 / 1e3,
             resurrect_probes: paths.resurrect_probes,
+            relapse_backoff: paths.relapse_backoff,
             bad_probes_outstanding: paths.bad_probes_outstanding,
             skip_us: None,
             loss_action: LossActionKey::ByTrimming,
@@ -620,6 +623,7 @@ pub(super) fn selects(key: &str) -> bool {
         "ev_min_active",
         "probe_interval_us",
         "resurrect_probes",
+        "relapse_backoff",
         "bad_probes_outstanding",
         "skip_us",
         "loss_action",
@@ -699,6 +703,7 @@ pub(super) fn paths(scenario: &Scenario) -> Result<PathConfig, Problem> {
         ev_min_active: keys.ev_min_active,
         probe_interval_ns: nanos("transport.mrc.probe_interval_us", keys.probe_interval_us)?,
         resurrect_probes: keys.resurrect_probes,
+        relapse_backoff: keys.relapse_backoff,
         bad_probes_outstanding: keys.bad_probes_outstanding,
         skip_mode: match keys.skip_us {
             None => SkipMode::Rotation,

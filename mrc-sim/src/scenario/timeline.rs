@@ -21,7 +21,8 @@ pub(super) enum Effect {
     Down,
     /// The switch drops everything.
     Silent,
-    Loss(Loss),
+    /// Of frames of more than so many bytes.
+    Loss(Loss, u32),
     Corruption(f64),
     /// Largest extra delay in nanoseconds.
     Jitter(u32),
@@ -37,7 +38,7 @@ impl Effect {
         match self {
             Self::Down => 0,
             Self::Silent => 1,
-            Self::Loss(_) => 2,
+            Self::Loss(..) => 2,
             Self::Corruption(_) => 3,
             Self::Jitter(_) => 4,
             Self::Rate(_) => 5,
@@ -68,7 +69,7 @@ impl Active {
         let mut sum = Impairment::default();
         for kind in 0..Effect::KINDS {
             match self.effect(spans, kind) {
-                Some(Effect::Loss(loss)) => sum.loss = loss,
+                Some(Effect::Loss(loss, longer_than)) => (sum.loss, sum.longer_than) = (loss, longer_than),
                 Some(Effect::Corruption(probability)) => sum.corruption = probability,
                 Some(Effect::Jitter(ns)) => sum.jitter_ns = ns,
                 _ => {}
@@ -152,8 +153,8 @@ mod tests {
     #[test]
     fn impairments_of_different_kinds_add_up() {
         let loss = Loss::Bernoulli { probability: 0.5 };
-        let spans = [span(Effect::Loss(loss), 0, Some(30)), span(Effect::Jitter(9), 10, Some(20))];
-        let both = Impairment { loss, jitter_ns: 9, ..Impairment::default() };
+        let spans = [span(Effect::Loss(loss, 1_514), 0, Some(30)), span(Effect::Jitter(9), 10, Some(20))];
+        let both = Impairment { loss, longer_than: 1_514, jitter_ns: 9, ..Impairment::default() };
         let first = Impairment { jitter_ns: 0, ..both };
         let expected = [(0, first), (10, both), (20, first), (30, Impairment::default())];
         assert_eq!(told(&spans), expected.map(|(at, spec)| (at, Fault::Impair(LINK, spec))));

@@ -92,7 +92,9 @@ fn protocol_sets_the_engine() {
     let device = host.device();
     assert!(!device.endpoint.merge_sacks && device.endpoint.ctl_ect && device.answer_delay.is_zero());
     assert_eq!((device.endpoint.wire.dscp.control, device.slowness.get()), (40, 10));
+    assert!(plain.protocol().send(mrc_wire::Psn::new(3)).paths.relapse_backoff);
     let rts = host.protocol().send(mrc_wire::Psn::new(3));
+    assert!(!rts.paths.relapse_backoff);
     assert_eq!((rts.reorder_pkts_min, rts.reorder_factor), (6, mrc_core::RtsAttr::software(rts.sq_psn).reorder_factor));
     let mut attr = crate::QpAttr::new(mrc_core::PeerHandle::from_index(0), mrc_core::EvProfileHandle::from_index(0));
     (attr.rts.sq_psn, attr.trim_nack) = (mrc_wire::Psn::new(3), true);

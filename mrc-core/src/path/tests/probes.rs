@@ -176,3 +176,73 @@ fn revival_takes_the_configured_number_of_answers() {
     assert_eq!(qp.feed(bad, GOOD_ANSWER), None);
     assert_eq!(qp.feed(bad, GOOD_ANSWER).unwrap().to, EvState::Good);
 }
+
+/// Milliseconds from `qp.now` to the next probe of `bad`, which is answered well.
+fn revived_after(qp: &mut Qp, bad: EvIndex) -> u64 {
+    for ms in 1..=64 {
+        qp.sleep(MS);
+        if let Some(choice) = qp.poll(ALL, false) {
+            assert_eq!(choice.index, bad);
+            assert_eq!(qp.feed(bad, GOOD_ANSWER).map(|t| t.to), Some(EvState::Good));
+            return ms;
+        }
+    }
+    panic!("no probe");
+}
+
+/// A path that passes probes and loses data.
+#[test]
+fn relapses_double_the_pause_and_good_sacks_take_it_back() {
+    let mut qp = Qp::spray(1, 4, 4, |cfg| cfg.relapse_backoff = true);
+    let bad = qp.indices(EvSlot::is_active)[0];
+    let relapse = |qp: &mut Qp| {
+        assert_eq!(qp.feed(bad, Feedback::Timeout).map(|t| t.to), Some(EvState::AssumedBad));
+        qp.sleep(2_048);
+        revived_after(qp, bad)
+    };
+    let waits: Vec<u64> = (0..9).map(|_| relapse(&mut qp)).collect();
+    assert_eq!(waits, [1, 2, 4, 8, 16, 32, 64, 64, 64]);
+    // A mark says nothing, nor does the end of the skip: only what came through does.
+    assert_eq!(qp.feed(bad, MARK).map(|t| t.to), Some(EvState::Skip));
+    assert_eq!(relapse(&mut qp), 64);
+    for (good, wait) in [(1, 32), (2, 16), (9, 1), (0, 2)] {
+        for _ in 0..good {
+            assert_eq!(qp.feed(bad, Feedback::Sack(Verdict::None)), None);
+        }
+        assert_eq!(relapse(&mut qp), wait, "after {good}");
+    }
+    // What the controller brings back begins anew.
+    assert_eq!(relapse(&mut qp), 4);
+    qp.deny(bad);
+    qp.allow(bad);
+    assert_eq!(relapse(&mut qp), 1);
+}
+
+#[test]
+fn an_answer_that_does_not_revive_keeps_the_pause_of_a_relapse() {
+    let mut qp = Qp::spray(1, 4, 4, |cfg| (cfg.relapse_backoff, cfg.resurrect_probes) = (true, 2));
+    let bad = qp.indices(EvSlot::is_active)[0];
+    for pause in [1, 2, 4] {
+        qp.feed(bad, Feedback::Timeout);
+        for answer in [Some(GOOD_ANSWER), Some(Feedback::ProbeAnswer(Verdict::AlwaysSkip)), Some(GOOD_ANSWER), None] {
+            qp.sleep(pause * MS - 1_024);
+            assert_eq!(qp.poll(ALL, false), None, "before {pause} intervals");
+            qp.sleep(2_048);
+            assert_eq!(qp.poll(ALL, false).map(|choice| choice.index), Some(bad), "after {pause} intervals");
+            let revived = qp.feed(bad, answer.unwrap_or(GOOD_ANSWER)).map(|t| t.to);
+            assert_eq!(revived, answer.is_none().then_some(EvState::Good));
+        }
+    }
+}
+
+/// As the reference has it: an answer ends the back-off.
+#[test]
+fn without_the_knob_each_return_is_like_the_first() {
+    let mut qp = Qp::spray(1, 4, 4, |_| {});
+    let bad = qp.indices(EvSlot::is_active)[0];
+    for _ in 0..5 {
+        qp.feed(bad, Feedback::Timeout);
+        qp.sleep(2_048);
+        assert_eq!(revived_after(&mut qp, bad), 1);
+    }
+}

@@ -70,7 +70,7 @@ impl<H: Host> Sim<H> {
     ) -> Option<u64> {
         let port = &mut self.ports[port_id as usize];
         let packet = self.arena.get_mut(id);
-        let (fate, mut arrives_at) = port.impair(arrives_at, &mut self.rng);
+        let (fate, mut arrives_at) = port.impair(bytes, arrives_at, &mut self.rng);
         if fate.lost && packet.control {
             port.counters_mut().lost_control += 1;
         }
