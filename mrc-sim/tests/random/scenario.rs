@@ -166,6 +166,7 @@ impl Draw<'_> {
         let mut text = format!("[[fault]]\nkind = \"{kind}\"\nat_us = {}\nrandom = 1\n", self.below(40));
         match kind {
             "loss" if self.often(30) => text += "burst = [0.02, 0.2, 0.0, 0.7]\n",
+            "loss" if self.often(20) => text += "probability = 1.0\nlonger_than = 600\n",
             "loss" | "corruption" => text += "probability = 0.05\n",
             "jitter" => text += "jitter_us = 3\n",
             "slow" => text += "gbps = 1\n",
@@ -217,7 +218,8 @@ impl Draw<'_> {
             1 => text += "reorder_delay_us = 6\ntail_probe_us = 6\nplane_lead = 1\n",
             2 => text += "linear_retries = 1\nexponential_retries = 2\nrto_us = 60\nkeepalive_us = 500\n",
             3 => text += "always_skip_after = 4\nskip_us = 10\nshare_bad_evs = true\n",
-            4 => text += "complete_on_sack = true\ntimestamps = false\nsend_queue = 1\n",
+            4 => text += "relapse_backoff = true\nresurrect_probes = 2\nprobe_interval_us = 20\n",
+            5 => text += "complete_on_sack = true\ntimestamps = false\nsend_queue = 1\n",
             _ => {}
         }
         text
