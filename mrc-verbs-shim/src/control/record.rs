@@ -158,7 +158,7 @@ pub(super) fn write(
     state: &State,
 ) -> std::io::Result<Recorded> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(&config.folder)?;
-    check_directory(&config.folder)?;
+    check_directory(&config.folder, rustix::process::geteuid().as_raw())?;
     let ms = recording.taken().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
     // Names sort by time.
     let pcap = config.folder.join(format!("{device}-{ms}-{reason}.pcapng"));

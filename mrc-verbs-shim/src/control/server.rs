@@ -95,7 +95,7 @@ impl ControlServer {
     pub fn listen(folder: &Path, host: &str, records: RecordConfig, device: &Arc<Device>) -> std::io::Result<Self> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-        check_directory(folder)?;
+        check_directory(folder, rustix::process::geteuid().as_raw())?;
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let path = folder.join(format!("{}-{number}", std::process::id()));
         // A process of the same number was killed.
