@@ -299,7 +299,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             let (answer, news) = (&mut |path: &str| lock().answer(path), &mut || lock().news());
             http::serve(&questions, &is_over, Site { answer, news, own_names_only: true })
         });
-        let mut peers = peers::Peers::new(&agents, key, certificates);
+        let mut peers = peers::Peers::new(&agents, key, certificates, fabric.hosts);
         let start = Instant::now();
         let (round, mut next) = (Duration::from_millis(args.round), start);
         let done = || args.seconds.is_some_and(|seconds| start.elapsed() >= Duration::from_secs(seconds));
