@@ -1,5 +1,6 @@
 //! `mrc metrics`: counters of all devices of this machine, and the map of a collector, as OpenMetrics, over HTTP or in a file.
 
+use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -272,7 +273,12 @@ fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     let mut name = path.as_os_str().to_owned();
     name.push(".new");
     let fresh = PathBuf::from(name);
-    std::fs::write(&fresh, text)
+    // The folder may be another user's, as that of node_exporter is: a link there leads nowhere.
+    let make = || {
+        let _ = std::fs::remove_file(&fresh);
+        std::fs::File::create_new(&fresh)?.write_all(text.as_bytes())
+    };
+    make()
         .and_then(|()| std::fs::rename(&fresh, path))
         .inspect_err(|_| drop(std::fs::remove_file(&fresh)))
         .with_context(|| format!("cannot write {}", path.display()))
@@ -341,6 +347,22 @@ mod tests {
         let gone = Scrape { map: Some(None), ..full() };
         let gone = super::text(gone).unwrap();
         assert!(gone.contains("mrc_mapper_up 0.0") && !gone.contains("mrc_mapper_hosts"), "{gone}");
+    }
+
+    #[test]
+    fn a_link_beside_the_file_leads_nowhere() {
+        let folder = std::env::temp_dir().join(format!("mrc-textfile-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let (file, other) = (folder.join("mrc.prom"), folder.join("other"));
+        std::fs::write(&other, "mine").unwrap();
+        std::os::unix::fs::symlink(&other, folder.join("mrc.prom.new")).unwrap();
+        for text in ["1", "2"] {
+            write(&file, text).unwrap();
+            assert_eq!(std::fs::read_to_string(&file).unwrap(), text);
+        }
+        assert_eq!(std::fs::read_to_string(&other).unwrap(), "mine");
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 2);
+        std::fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]
