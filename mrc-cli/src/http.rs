@@ -285,7 +285,11 @@ fn whole(stream: &mut TcpStream) -> std::io::Result<String> {
         }
         stream.set_read_timeout(Some(left))?;
         match stream.read(&mut bytes) {
-            Ok(0) => return String::from_utf8(all).map_err(|_| ErrorKind::InvalidData.into()),
+            Ok(0) => {
+                let text = String::from_utf8(all).map_err(|_| std::io::Error::from(ErrorKind::InvalidData))?;
+                // It may reach a terminal.
+                return Ok(text.replace(|c: char| c.is_control() && !"\r\n\t".contains(c), "\u{fffd}"));
+            }
             Ok(len) => all.extend_from_slice(&bytes[..len]),
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
@@ -317,6 +321,27 @@ mod tests {
         let mut text = String::new();
         stream.read_to_string(&mut text).unwrap();
         text
+    }
+
+    #[test]
+    fn an_answer_has_its_time_and_steers_no_terminal() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = std::thread::spawn(move || {
+            let mut stream = listener.accept().unwrap().0;
+            let _ = stream.read(&mut [0; 1024]).unwrap();
+            stream.write_all(b"HTTP/1.1 500 No\r\n\r\n\x1b]0;x\x07").unwrap();
+            drop(stream);
+            let mut stream = listener.accept().unwrap().0;
+            while stream.write_all(b"x").is_ok() {
+                std::thread::sleep(Duration::from_millis(100));
+            }
+        });
+        let why = format!("{:#}", get(address, "/").unwrap_err());
+        assert!(why.contains("]0;x") && !why.contains(char::is_control), "{why:?}");
+        let begun = Instant::now();
+        assert!(get(address, "/").is_err() && begun.elapsed() < PATIENCE * 6);
+        server.join().unwrap();
     }
 
     #[test]
