@@ -327,7 +327,7 @@ impl Serving {
             Request::Events { after } => said(&Reply::Ok(lock(&self.log).after(after))),
             Request::Denylist => said(&Reply::Ok(self.lists.report(now))),
             Request::Deny(deny) => said(&self.deny(&device, deny, now).map_or_else(Reply::Error, Reply::Ok)),
-            Request::Record => said(&self.record(&device, "asked").map_or_else(Reply::Error, Reply::Ok)),
+            Request::Record => said(&self.record(&device, record::ASKED).map_or_else(Reply::Error, Reply::Ok)),
             Request::Allow { by } => match self.lists.remove(&by) {
                 true => {
                     lock(&self.log).push(What::Control(format!("denylist of {by} ended")));
