@@ -84,7 +84,11 @@ impl ControlServer {
     /// says so in the log.
     pub fn start(host: &HostFile, device: &Arc<Device>) -> Option<Self> {
         Self::listen(&own_directory(), &host.name, host.records(), device)
-            .map_err(|error| log::info!("no control socket for this run: {error}"))
+            .map_err(|error| {
+                // One of the system is common, such as no right to make the folder. Ours says that the folder is not safe.
+                let level = if error.raw_os_error().is_some() { log::Level::Info } else { log::Level::Warn };
+                log::log!(level, "no control socket for this run: {error}");
+            })
             .ok()
     }
 

@@ -105,9 +105,9 @@ impl Peer {
         }
     }
 
-    /// Whether it proved nothing yet: without TLS by a signed line, with TLS by its certificate.
-    fn is_stranger(&self) -> bool {
-        self.host.is_none() && !(self.tls.is_some() && self.greeted)
+    /// Whether it showed a certificate of the fabric.
+    fn has_certificate(&self) -> bool {
+        self.tls.is_some() && self.greeted
     }
 
     /// Bytes that wait of somebody who has not said for whom it speaks.
@@ -275,14 +275,17 @@ impl<'a> Peers<'a> {
         peer.held()
     }
 
-    /// Whether there is a place for one more, if need be that of a stranger: who only connects must not keep agents out.
+    /// Whether there is a place for one more, if need be that of the oldest who has not said for whom it speaks, and first of one
+    /// without a certificate: who only connects must not keep agents out.
     fn has_place(&mut self, deliver: Deliver<'_>) -> bool {
         if self.peers.len() < self.places {
             return true;
         }
-        let strangers = self.peers.iter().enumerate().filter(|(_, peer)| peer.is_stranger());
-        let Some((oldest, _)) = strangers.min_by_key(|(_, peer)| peer.since) else { return false };
-        self.cut(oldest, NO_PLACE, deliver);
+        let unknown = self.peers.iter().enumerate().filter(|(_, peer)| peer.host.is_none());
+        let Some((first, _)) = unknown.min_by_key(|(_, peer)| (peer.has_certificate(), peer.since)) else {
+            return false;
+        };
+        self.cut(first, NO_PLACE, deliver);
         true
     }
 
