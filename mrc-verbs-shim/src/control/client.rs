@@ -11,12 +11,12 @@ use serde::de::DeserializeOwned;
 
 use super::{Reply, Request, check_directory, own_directory};
 
-/// Longest answer that is read.
-const MAX_REPLY: usize = 64 << 20;
+/// Longest answer that is read, in bytes. A state with as many queue pairs as one lists has about 9 MB beside its profiles.
+const MAX_REPLY: usize = 32 << 20;
 /// Time that each device has, also behind one that used up what all share: what it has said already is read.
 const GRACE: Duration = Duration::from_millis(20);
 /// Sockets that are looked at in the folder of another user.
-const MAX_OF_OTHERS: usize = 64;
+const MAX_OF_OTHERS: usize = 32;
 
 /// Why a device did not do what it was asked.
 #[derive(Debug, thiserror::Error)]
