@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const MAX_LINE: usize = 1 << 20;
 
 /// Connections that have not said who they are; one more, and the oldest is closed.
-const MAX_STRANGERS: usize = 16;
+const MAX_STRANGERS: usize = 64;
 
 /// Bounds of what a client may ask of a server: those of the options.
 const MAX_SIZE: u32 = 1 << 30;
@@ -444,7 +444,7 @@ mod tests {
             connect().write_all(b"{\"protocol\":\"mrc-perf/2\"}\n").unwrap();
             let mut endless = connect();
             while endless.write_all(&[b'x'; 65_536]).is_ok() {}
-            let silent: Vec<TcpStream> = (0..40).map(|_| connect()).collect();
+            let silent: Vec<TcpStream> = (0..MAX_STRANGERS + 20).map(|_| connect()).collect();
             let mut client = Control::over(connect()).unwrap();
             let mut hello = Hello::new("write-bw", Ipv6Addr::LOCALHOST, 4096, 8);
             hello.qps = vec![(0x01a0a1, 7)];
