@@ -20,7 +20,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { MAX_PORTS = 8, MAX_EVS = 256, PROFILE = 1, DEPTH = 1024, RECEIVE = 1 };
+enum { MAX_PORTS = 8, MAX_EVS = 256, PROFILE = 1, DEPTH = 1024, RECEIVE = 1, MAX_LINE = 1 << 18 };
+static const uint64_t MAX_REGION = 1 << 30;
 
 /* Knobs of a script. `api`: libibverbs or libmrc has an attribute for it. The others have the value that the device has:
  * the default of `mrc conform --list-knobs` unless --knob says otherwise. */
@@ -206,7 +207,7 @@ static int make_profile(const char *facts) {
     json_address(json_find(facts, "tester_sid") + 1, &tester);
     int count = 0;
     for (const char *at = json_find(facts, "evs") + 1; *at == '[' && count < MAX_EVS; count++) {
-        uint32_t ev = strtoul(at + 1, (char **)&at, 10), port = strtoul(at + 1, (char **)&at, 10);
+        uint32_t ev = strtoul(at + 1, (char **)&at, 10), port = *at == ',' ? strtoul(at + 1, (char **)&at, 10) : 0;
         struct mrc_ctl_ev *entry = &entries[count].ev_new;
         *entry = (struct mrc_ctl_ev){{ev >> 24, ev >> 16, ev >> 8, ev}, port};
         if (srv6) {
@@ -214,7 +215,8 @@ static int make_profile(const char *facts) {
             memcpy(entry->val, route, sizeof(route));
         }
         entries[count].state = MRC_CTL_EV_GOOD;
-        at += strcspn(at, "]") + 1;
+        at += strcspn(at, "]");
+        at += *at == ']';
         at += *at == ',';
     }
     struct mrc_ctl_ev_profile_attr attr = {
@@ -334,17 +336,34 @@ static void answer_open(const char *facts) {
     fclose(out);
 }
 
+/* Memory of so many bytes, which a script of another size had otherwise. */
+static int make_memory(uint64_t bytes) {
+    if (memory && region != bytes) munmap(memory, region), memory = NULL;
+    region = bytes;
+    if (memory) return 1;
+    if (!bytes || bytes > MAX_REGION) return refuse("needs a region of %llu bytes", (unsigned long long)bytes), 0;
+    void *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (map == MAP_FAILED) return refuse("mmap: %s", strerror(errno)), 0;
+    return memory = map, 1;
+}
+
+/* Whether a field is there and begins so. Who reaches the port may send anything. */
+static int begins(const char *json, const char *name, char with) {
+    const char *value = json_find(json, name);
+    return value && *value == with;
+}
+
 static void open_script(const char *line) {
     const char *facts = json_find(line, "facts"), *wanted = json_find(line, "knobs");
-    if (!facts || !wanted) return broken("open", EINVAL);
+    if (!begins(line, "facts", '{') || !begins(line, "knobs", '{') || !begins(facts, "evs", '[') || !begins(facts, "tester_sid", '['))
+        return broken("open", EINVAL);
     if (!read_knobs(wanted) || (configure && !set_up(line, json_number(line, "slow")))) return;
-    if (want("planes") > netdev_count) return refuse("needs %ld ports, this device has %d", want("planes"), netdev_count);
+    if (want("planes") < 1 || want("planes") > netdev_count) return refuse("needs %ld ports, this device has %d", want("planes"), netdev_count);
     if (!open_device()) return;
     close_queue_pair();
-    region = json_number(facts, "region");
+    if (!make_memory(json_number(facts, "region"))) return;
     tester_va = json_number(facts, "tester_va");
     tester_rkey = json_number(facts, "tester_rkey");
-    if (!memory) memory = mmap(NULL, region, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     for (uint64_t at = 0; at < region; at++) memory[at] = 7 * at + at / 251;
     mr = ibv_reg_mr(pd, memory, region, IBV_ACCESS_LOCAL_WRITE | (want("access") ? IBV_ACCESS_REMOTE_WRITE : 0));
     if (!mr) return refuse("ibv_reg_mr: %s", strerror(errno));
@@ -463,12 +482,11 @@ static void answer(const char *line) {
 
 /* Questions of one tester until it leaves. `line` was read before the agent began anew. */
 static void converse(const char *line) {
-    char *text = NULL;
-    size_t room = 0;
+    static char text[MAX_LINE];
     FILE *in = fdopen(dup(peer), "r");
     if (line) answer(line);
-    while (getline(&text, &room, in) > 0) answer(text);
-    free(text);
+    /* A line that is longer, or that is no text, is the last. */
+    while (fgets(text, sizeof(text), in) && strchr(text, '\n')) answer(text);
     fclose(in);
     close(peer);
 }

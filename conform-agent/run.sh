@@ -102,4 +102,8 @@ for reading in "${readings[@]}"; do
     for way in engine control agent; do play "$way" "$reading" "$reading" --filter sack/gap --filter wimm/; done
     python3 conform-agent/compare.py "$out" "$reading" || status=1
 done
+# Whoever reaches the port may ask anything.
+FIXED=1 target agent
+for _ in $(seq 50); do ip netns exec "${id}b" ss -Hltn "sport = :4970" | grep -q . && break || sleep 0.1; done
+ip netns exec "${id}a" conform-agent/strangers.py 10.77.0.2 && kill -0 "$running" || status=1
 exit $status

@@ -33,6 +33,9 @@ cargo build --release --locked -p mrc-transport -p mrc-ibverbs -p mrc-libmrc
 fixed=/tmp/mrc-package-source
 exec 9>"$fixed.lock" && flock 9
 ln -sfn "$root" "$fixed"
+# Others can make files in /tmp, too: what is built there must be this tree.
+[ "$(readlink "$fixed")" = "$root" ] && [ "$(stat -c %u "$fixed")" = "$(id -u)" ] ||
+    { echo "build.sh: $fixed is in the way and not ours: remove it" >&2; exit 3; }
 RUSTFLAGS="$RUSTFLAGS --remap-path-prefix=$fixed=/usr/src/mrc" \
     cargo build --release --locked --manifest-path "$fixed/mrc-core-c/static/Cargo.toml"
 rm "$fixed"

@@ -1,7 +1,7 @@
 //! The out-of-band exchange of `write-bw` and `write-lat`: one JSON line each way over TCP, then the connection stays open
 //! so that either side notices when the other is gone.
 
-use std::io::{BufRead, BufReader, ErrorKind, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read as _, Write};
 use std::net::{Ipv6Addr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
@@ -18,6 +18,19 @@ const PATH_MTUS: [u16; 5] = [256, 512, 1024, 2048, 4096];
 
 /// How often a server that waits looks for a client, and whether it shall end.
 const GLANCE: Duration = Duration::from_millis(20);
+
+/// How long each side waits for a line of the other.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Longest line, in bytes: the other side may be a stranger who sends anything.
+const MAX_LINE: usize = 1 << 20;
+
+/// Connections that have not said who they are; one more, and the oldest is closed.
+const MAX_STRANGERS: usize = 64;
+
+/// Bounds of what a client may ask of a server: those of the options.
+const MAX_SIZE: u32 = 1 << 30;
+const MAX_SLOTS: u16 = 128;
 
 /// What each side tells the other.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -52,6 +65,13 @@ impl Hello {
         Self { protocol, test, gid, path_mtu, size, va: 0, rkey: 0, qps: Vec::new(), mpr_dest: 8, check: None }
     }
 
+    /// Reads a line.
+    fn parse(line: &[u8]) -> anyhow::Result<Self> {
+        let hello: Self = serde_json::from_slice(line).with_context(|| format!("does not speak {PROTOCOL}"))?;
+        ensure!(hello.protocol == PROTOCOL, "speaks {}, not {PROTOCOL}", hello.protocol.escape_debug());
+        Ok(hello)
+    }
+
     /// Refuses facts that cannot be: a peer of another implementation may have written them.
     fn validate(&self) -> anyhow::Result<()> {
         let Self { path_mtu, mpr_dest, .. } = self;
@@ -64,6 +84,51 @@ impl Hello {
         }
         Ok(())
     }
+
+    /// Refuses what no client asks: a server makes memory for it.
+    fn check_wish(&self) -> anyhow::Result<()> {
+        let Self { size, check, .. } = self;
+        ensure!((1..=MAX_SIZE).contains(size), "`size` {size}: a message has 1 to {MAX_SIZE} bytes");
+        ensure!(check.is_none_or(|slots| (1..=MAX_SLOTS).contains(&slots)), "`check`: 1 to {MAX_SLOTS} slots");
+        Ok(())
+    }
+}
+
+/// A connection that has not said yet who it is.
+struct Stranger {
+    stream: TcpStream,
+    peer: String,
+    since: Instant,
+    said: Vec<u8>,
+}
+
+impl Stranger {
+    /// Its first line, once that is whole.
+    ///
+    /// # Errors
+    /// It is no client.
+    fn first_line(&mut self) -> anyhow::Result<Option<Hello>> {
+        let mut bytes = [0; 16_384];
+        loop {
+            // What comes behind the line is for later.
+            let there = match self.stream.peek(&mut bytes) {
+                Ok(0) => bail!("closed the connection"),
+                Ok(there) => there,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) => return Err(error.into()),
+            };
+            let end = bytes[..there].iter().position(|byte| *byte == b'\n');
+            let part = &mut bytes[..end.map_or(there, |end| end + 1)];
+            self.stream.read_exact(part)?;
+            self.said.extend_from_slice(part);
+            ensure!(self.said.len() <= MAX_LINE, "sent a line of more than {MAX_LINE} bytes");
+            if end.is_some() {
+                return Hello::parse(&self.said).map(Some);
+            }
+        }
+        ensure!(self.since.elapsed() < PATIENCE, "said nothing");
+        Ok(None)
+    }
 }
 
 /// The TCP side of a measurement.
@@ -72,7 +137,7 @@ pub struct Control {
     reader: BufReader<TcpStream>,
     peer: String,
     /// What [`Self::watch`] read of a line that is not complete yet.
-    begun: String,
+    begun: Vec<u8>,
 }
 
 /// What the control connection says about the peer.
@@ -89,20 +154,49 @@ pub enum Peer {
 }
 
 impl Control {
-    /// Waits for one client; `None` when `stop` says so first.
-    pub fn accept(port: u16, stop: impl Fn() -> bool) -> anyhow::Result<Option<Self>> {
+    /// Waits for a client, and for its first line; `None` when `stop` says so first. Connections of others, such as a scan of ports,
+    /// are closed, and nobody waits for them.
+    pub fn accept(port: u16, stop: impl Fn() -> bool) -> anyhow::Result<Option<(Self, Hello)>> {
         let listener = TcpListener::bind((Ipv6Addr::UNSPECIFIED, port)).with_context(|| {
             format!("cannot listen on TCP port {port}: is another server running? choose one with -p")
         })?;
+        Self::client(&listener, stop)
+    }
+
+    fn client(listener: &TcpListener, stop: impl Fn() -> bool) -> anyhow::Result<Option<(Self, Hello)>> {
         listener.set_nonblocking(true)?;
+        let mut strangers: Vec<Stranger> = Vec::new();
         while !stop() {
             match listener.accept() {
-                Ok((stream, _)) => {
-                    stream.set_nonblocking(false)?;
-                    return Self::over(stream).map(Some);
+                Ok((stream, peer)) => {
+                    stream.set_nonblocking(true)?;
+                    if strangers.len() == MAX_STRANGERS {
+                        strangers.remove(0);
+                    }
+                    let (since, said) = (Instant::now(), Vec::new());
+                    strangers.push(Stranger { stream, peer: peer.to_string(), since, said });
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => std::thread::sleep(GLANCE),
-                Err(error) => return Err(error).context("waiting for a client"),
+                // Others have all descriptors, or the connection is gone already.
+                Err(error) => {
+                    log::warn!("waiting for a client: {error}");
+                    std::thread::sleep(GLANCE);
+                }
+            }
+            let mut at = 0;
+            while let Some(stranger) = strangers.get_mut(at) {
+                match stranger.first_line() {
+                    Ok(None) => at += 1,
+                    Ok(Some(hello)) => {
+                        let stream = strangers.swap_remove(at).stream;
+                        stream.set_nonblocking(false)?;
+                        return Ok(Some((Self::over(stream)?, hello)));
+                    }
+                    Err(why) => {
+                        log::warn!("{} {why}; the server waits on", stranger.peer);
+                        strangers.swap_remove(at);
+                    }
+                }
             }
         }
         Ok(None)
@@ -128,9 +222,9 @@ impl Control {
 
     fn over(stream: TcpStream) -> anyhow::Result<Self> {
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(Duration::from_secs(30)))?;
+        stream.set_read_timeout(Some(PATIENCE))?;
         let peer = stream.peer_addr()?.to_string();
-        Ok(Self { reader: BufReader::new(stream.try_clone()?), stream, peer, begun: String::new() })
+        Ok(Self { reader: BufReader::new(stream.try_clone()?), stream, peer, begun: Vec::new() })
     }
 
     fn send(&mut self, hello: &Hello) -> anyhow::Result<()> {
@@ -138,44 +232,44 @@ impl Control {
         self.stream.write_all(line.as_bytes()).with_context(|| format!("sending to {}", self.peer))
     }
 
+    /// A line of the other side, empty at the end of the connection; its text may reach a terminal.
+    fn line(&mut self) -> std::io::Result<String> {
+        let mut line = Vec::new();
+        (&mut self.reader).take(MAX_LINE as u64).read_until(b'\n', &mut line)?;
+        Ok(String::from_utf8_lossy(&line).into_owned())
+    }
+
     fn receive(&mut self) -> anyhow::Result<Hello> {
-        let mut line = String::new();
-        // A stranger may send anything: bound what is read.
-        std::io::Read::take(&mut self.reader, 1 << 20)
-            .read_line(&mut line)
-            .with_context(|| format!("no answer from {}", self.peer))?;
+        let line = self.line().with_context(|| format!("no answer from {}", self.peer))?;
         ensure!(!line.is_empty(), "{} closed the connection without an answer: its own output says why", self.peer);
-        let hello: Hello =
-            serde_json::from_str(&line).with_context(|| format!("{} does not speak {PROTOCOL}", self.peer))?;
-        ensure!(hello.protocol == PROTOCOL, "{} speaks {}, not {PROTOCOL}", self.peer, hello.protocol);
-        Ok(hello)
+        Hello::parse(line.as_bytes()).with_context(|| self.peer.clone())
     }
 
     /// Client: says ours, hears theirs.
     pub fn offer(&mut self, hello: &Hello) -> anyhow::Result<Hello> {
         self.send(hello)?;
         let theirs = self.receive()?;
-        ensure!(theirs.test == hello.test, "the server runs {}, this is {}", theirs.test, hello.test);
+        ensure!(theirs.test == hello.test, "the server runs {}, this is {}", theirs.test.escape_debug(), hello.test);
         self.sane(&theirs)?;
         Ok(theirs)
     }
 
-    /// Server: hears theirs, then says what `answer` makes of it.
+    /// Server: says what `answer` makes of the client's first line.
     pub fn answer(
         &mut self,
         test: &str,
+        theirs: &Hello,
         answer: impl FnOnce(&Hello) -> anyhow::Result<Hello>,
-    ) -> anyhow::Result<Hello> {
-        let theirs = self.receive()?;
+    ) -> anyhow::Result<()> {
         if theirs.test != test {
             // Enough for the other side to say the same.
             let _ = self.send(&Hello::new(test, Ipv6Addr::UNSPECIFIED, 0, 0));
-            bail!("the client runs {}, this is {test}", theirs.test);
+            bail!("the client runs {}, this is {test}", theirs.test.escape_debug());
         }
-        self.sane(&theirs)?;
-        let ours = answer(&theirs)?;
-        self.send(&ours)?;
-        Ok(theirs)
+        self.sane(theirs)?;
+        theirs.check_wish().with_context(|| format!("{} asks too much", self.peer))?;
+        let ours = answer(theirs)?;
+        self.send(&ours)
     }
 
     fn sane(&self, theirs: &Hello) -> anyhow::Result<()> {
@@ -185,8 +279,7 @@ impl Control {
     /// Waits until both sides have come here.
     pub fn barrier(&mut self) -> anyhow::Result<()> {
         self.stream.write_all(b"ready\n")?;
-        let mut line = String::new();
-        self.reader.read_line(&mut line).with_context(|| format!("{} did not get ready", self.peer))?;
+        let line = self.line().with_context(|| format!("{} did not get ready", self.peer))?;
         ensure!(line.trim() == "ready", "{} gave up before the measurement", self.peer);
         Ok(())
     }
@@ -202,11 +295,9 @@ impl Control {
         let line = format!("{CHECK}{}\n", serde_json::to_string(messages)?);
         self.stream.write_all(line.as_bytes()).with_context(|| format!("sending to {}", self.peer))?;
         self.stream.set_read_timeout(Some(Duration::from_secs(60)))?;
-        let mut verdict = String::new();
-        let read = self.reader.read_line(&mut verdict);
-        read.with_context(|| format!("{} did not say whether the content is right", self.peer))?;
+        let verdict = self.line().with_context(|| format!("{} did not say whether the content is right", self.peer))?;
         ensure!(!verdict.is_empty(), "{} closed the connection before it had checked the content", self.peer);
-        Ok(verdict.trim().to_owned())
+        Ok(verdict.trim().escape_debug().to_string())
     }
 
     /// Server: the answer to [`Peer::Check`].
@@ -234,11 +325,15 @@ impl Control {
     /// Looks for up to `wait` whether the peer said something or vanished.
     pub fn watch(&mut self, wait: Duration) -> anyhow::Result<Peer> {
         self.stream.set_read_timeout(Some(wait))?;
-        let read = self.reader.read_line(&mut self.begun);
+        let room = (MAX_LINE - self.begun.len().min(MAX_LINE)) as u64;
+        let read = (&mut self.reader).take(room).read_until(b'\n', &mut self.begun);
         if matches!(&read, Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)) {
             return Ok(Peer::Quiet);
         }
-        let line = std::mem::take(&mut self.begun);
+        let line = String::from_utf8_lossy(&std::mem::take(&mut self.begun)).into_owned();
+        if line.len() >= MAX_LINE {
+            return Ok(Peer::Vanished(format!("{} sent a line of more than {MAX_LINE} bytes", self.peer)));
+        }
         match read {
             Ok(0) => Ok(Peer::Vanished(format!("{} closed its control connection", self.peer))),
             Ok(_) if line.trim() == "done" => Ok(Peer::Done),
@@ -273,7 +368,11 @@ mod tests {
     #[test]
     fn both_sides_are_told_that_they_run_different_tests() {
         let (mut client, mut server) = pair();
-        let server = std::thread::spawn(move || server.answer("write-lat", |hello| Ok(hello.clone())).unwrap_err());
+        let answer = move || {
+            let hello = server.receive().unwrap();
+            server.answer("write-lat", &hello, |hello| Ok(hello.clone())).unwrap_err()
+        };
+        let server = std::thread::spawn(answer);
         let client = client.offer(&Hello::new("write-bw", Ipv6Addr::LOCALHOST, 4096, 8)).unwrap_err();
         assert_eq!(client.to_string(), "the server runs write-lat, this is write-bw");
         assert_eq!(server.join().unwrap().to_string(), "the client runs write-bw, this is write-lat");
@@ -300,7 +399,8 @@ mod tests {
         for (why, change) in cases {
             let (mut client, mut server) = pair();
             client.send(&hello(change)).unwrap();
-            let answer = server.answer("write-bw", |_| Ok(hello(|_| {})));
+            let theirs = server.receive().unwrap();
+            let answer = server.answer("write-bw", &theirs, |_| Ok(hello(|_| {})));
             if why.is_empty() {
                 answer.unwrap();
             } else {
@@ -310,6 +410,80 @@ mod tests {
             let (mut client, mut server) = pair();
             server.send(&hello(change)).unwrap();
             assert_eq!(client.offer(&hello(|_| {})).is_ok(), why.is_empty(), "{why}");
+        }
+    }
+
+    #[test]
+    fn a_client_that_asks_for_any_amount_of_memory_is_refused() {
+        let asks = |size, check| {
+            let (mut client, mut server) = pair();
+            let mut hello = Hello::new("write-bw", Ipv6Addr::LOCALHOST, 4096, size);
+            (hello.qps, hello.check) = (vec![(0x01a0a1, 7)], check);
+            client.send(&hello).unwrap();
+            let theirs = server.receive().unwrap();
+            server.answer("write-bw", &theirs, |_| Ok(hello.clone())).map_err(|why| format!("{why:#}"))
+        };
+        assert!(asks(1 << 30, None).is_ok() && asks(8, Some(128)).is_ok());
+        for (size, check) in [(0, None), ((1 << 30) + 1, None), (u32::MAX, Some(1)), (8, Some(0)), (8, Some(129))] {
+            assert!(asks(size, check).unwrap_err().contains("asks too much"), "{size} {check:?}");
+        }
+    }
+
+    #[test]
+    fn strangers_do_not_keep_a_client_from_its_server() {
+        let listener = TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).unwrap();
+        let address = listener.local_addr().unwrap();
+        let over = std::sync::atomic::AtomicBool::new(false);
+        let stop = || over.load(std::sync::atomic::Ordering::Relaxed);
+        std::thread::scope(|scope| {
+            let server = scope.spawn(|| Control::client(&listener, stop).unwrap());
+            let connect = || TcpStream::connect(address).unwrap();
+            // A scan, noise, another protocol, a line without an end, many that say nothing.
+            drop(connect());
+            connect().write_all(b"\x80\xff\n").unwrap();
+            connect().write_all(b"{\"protocol\":\"mrc-perf/2\"}\n").unwrap();
+            let mut endless = connect();
+            while endless.write_all(&[b'x'; 65_536]).is_ok() {}
+            let silent: Vec<TcpStream> = (0..MAX_STRANGERS + 20).map(|_| connect()).collect();
+            let mut client = Control::over(connect()).unwrap();
+            let mut hello = Hello::new("write-bw", Ipv6Addr::LOCALHOST, 4096, 8);
+            hello.qps = vec![(0x01a0a1, 7)];
+            client.send(&hello).unwrap();
+            client.stream.write_all(b"ready\n").unwrap();
+            let (mut control, theirs) = server.join().unwrap().unwrap();
+            assert_eq!(theirs.qps, hello.qps);
+            assert_eq!(control.line().unwrap(), "ready\n", "what came behind the first line");
+            drop(silent);
+            // Nobody but those that say nothing: the server still ends when it is asked to.
+            let server = scope.spawn(|| Control::client(&listener, stop).unwrap());
+            let _silent = connect();
+            std::thread::sleep(GLANCE * 3);
+            over.store(true, std::sync::atomic::Ordering::Relaxed);
+            assert!(server.join().unwrap().is_none());
+        });
+    }
+
+    #[test]
+    fn what_a_peer_says_is_bounded_and_shows_no_control_characters() {
+        let (mut client, mut server) = pair();
+        client.stream.write_all(b"{\"protocol\":\"\\u001b]0;x\",\"test\":\"\",\"gid\":\"::1\",\"path_mtu\":1,\"size\":1,\"va\":0,\"rkey\":0,\"qps\":[],\"mpr_dest\":8}\n").unwrap();
+        let says = format!("{:#}", server.receive().unwrap_err());
+        assert!(says.contains("u{1b}]0;x") && !says.contains('\u{1b}'), "{says}");
+        for read in [
+            |control: &mut Control| control.barrier().is_err(),
+            |control: &mut Control| {
+                let heard = std::iter::repeat_with(|| control.watch(Duration::from_secs(5)).unwrap());
+                let vanished = heard.take(100).find(|heard| *heard != Peer::Quiet);
+                matches!(vanished, Some(Peer::Vanished(why)) if why.contains("a line of more than"))
+            },
+        ] {
+            let (mut client, mut server) = pair();
+            let flood = std::thread::spawn(move || {
+                (0..1024).take_while(|_| client.stream.write_all(&[b'x'; 65_536]).is_ok()).count()
+            });
+            assert!(read(&mut server));
+            drop(server);
+            assert!(flood.join().unwrap() < 1024, "all of it was read");
         }
     }
 

@@ -13,7 +13,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Longest request that is read.
 const MAX_REQUEST: usize = 8 << 10;
-/// Clients at a time; one more is closed at once.
+/// Clients at a time; one more, and the oldest that has not asked yet is closed.
 const MAX_CLIENTS: usize = 128;
 /// Clients that may follow at a time.
 const MAX_FOLLOWERS: usize = 32;
@@ -250,6 +250,12 @@ pub fn serve(listener: &TcpListener, is_over: &dyn Fn() -> bool, mut site: Site<
 
 fn accept(listener: &TcpListener, clients: &mut Vec<Client>) {
     while let Ok((stream, from)) = listener.accept() {
+        if clients.len() == MAX_CLIENTS
+            && let Some(silent) = clients.iter().position(|client| !client.answered)
+        {
+            // In the order in which they came.
+            clients.remove(silent);
+        }
         if clients.len() < MAX_CLIENTS && stream.set_nonblocking(true).is_ok() {
             clients.push(Client {
                 stream,
@@ -265,14 +271,38 @@ fn accept(listener: &TcpListener, clients: &mut Vec<Client>) {
     }
 }
 
+/// Longest answer that is read.
+const MAX_ANSWER: usize = 64 << 20;
+
+/// All that comes until the end of the connection. Somebody else may listen there, who sends a byte now and then.
+fn whole(stream: &mut TcpStream) -> std::io::Result<String> {
+    let until = Instant::now() + PATIENCE * 5;
+    let (mut all, mut bytes) = (Vec::new(), vec![0; 65_536]);
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() || all.len() > MAX_ANSWER {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        stream.set_read_timeout(Some(left))?;
+        match stream.read(&mut bytes) {
+            Ok(0) => {
+                let text = String::from_utf8(all).map_err(|_| std::io::Error::from(ErrorKind::InvalidData))?;
+                // It may reach a terminal.
+                return Ok(text.replace(|c: char| c.is_control() && !"\r\n\t".contains(c), "\u{fffd}"));
+            }
+            Ok(len) => all.extend_from_slice(&bytes[..len]),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
 /// Asks a server of ours; the body of its answer.
 pub fn get(address: SocketAddr, path: &str) -> anyhow::Result<String> {
     let mut stream =
         TcpStream::connect_timeout(&address, PATIENCE).with_context(|| format!("no answer from {address}"))?;
-    stream.set_read_timeout(Some(PATIENCE * 5))?;
     write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n")?;
-    let mut text = String::new();
-    stream.take(64 << 20).read_to_string(&mut text).with_context(|| format!("no answer from {address}"))?;
+    let text = whole(&mut stream).with_context(|| format!("no answer from {address}"))?;
     let (head, body) = text.split_once("\r\n\r\n").context("not an answer of HTTP")?;
     let status = head.lines().next().unwrap_or_default().to_owned();
     anyhow::ensure!(status.contains(" 200 "), "{address}: {}", body.trim());
@@ -291,6 +321,27 @@ mod tests {
         let mut text = String::new();
         stream.read_to_string(&mut text).unwrap();
         text
+    }
+
+    #[test]
+    fn an_answer_has_its_time_and_steers_no_terminal() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = std::thread::spawn(move || {
+            let mut stream = listener.accept().unwrap().0;
+            let _ = stream.read(&mut [0; 1024]).unwrap();
+            stream.write_all(b"HTTP/1.1 500 No\r\n\r\n\x1b]0;x\x07").unwrap();
+            drop(stream);
+            let mut stream = listener.accept().unwrap().0;
+            while stream.write_all(b"x").is_ok() {
+                std::thread::sleep(Duration::from_millis(100));
+            }
+        });
+        let why = format!("{:#}", get(address, "/").unwrap_err());
+        assert!(why.contains("]0;x") && !why.contains(char::is_control), "{why:?}");
+        let begun = Instant::now();
+        assert!(get(address, "/").is_err() && begun.elapsed() < PATIENCE * 6);
+        server.join().unwrap();
     }
 
     #[test]
@@ -325,6 +376,10 @@ mod tests {
             assert!(page.starts_with("HTTP/1.1 200 OK") && page.len() > 3 << 20 && page.contains("default-src 'none'"));
             // The silent ones have still most of their time.
             assert!(begun.elapsed() < PATIENCE * 5);
+            drop(silent);
+            // Nor do more of them than there are places for.
+            let silent: Vec<TcpStream> = (0..MAX_CLIENTS + 20).map(|_| TcpStream::connect(address).unwrap()).collect();
+            assert!(ask(address, "GET /x HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404"));
             drop(silent);
             let mut follower = TcpStream::connect(address).unwrap();
             follower.write_all(b"GET /live HTTP/1.1\r\n\r\n").unwrap();

@@ -254,7 +254,7 @@ impl Load<'_> {
             mr: &self.session.mr,
             offset,
             len: size,
-            remote_va: remote.va + offset,
+            remote_va: remote.va.wrapping_add(offset),
             rkey: remote.rkey,
             signaled: true,
         };

@@ -16,6 +16,7 @@ mod out;
 mod selector;
 mod session;
 mod silent;
+mod tcp;
 mod transfer;
 mod trial;
 mod usage;

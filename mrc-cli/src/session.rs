@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use mrc_afxdp::device::{Attachment, DeviceEvent, Idle};
 use mrc_core::{EventMask, PeerHandle, RetryConfig, Trimming};
 use mrc_verbs_shim::{
@@ -164,6 +164,7 @@ impl Nic {
     pub fn session(self, args: &DeviceArgs, qps: usize, bytes: usize) -> anyhow::Result<Session> {
         let Self { control, context } = self;
         let pd = context.alloc_pd();
+        affordable(bytes as u64, memory_left())?;
         let mr = pd.reg_mr(MemRegion::map(bytes).context("memory for the transfer")?, Access::REMOTE_WRITE)?;
         let cq = context.create_cq(4096)?;
         let qps = (0..qps).map(|_| pd.create_qp(&cq)).collect::<Result<_, _>>()?;
@@ -243,6 +244,26 @@ impl Session {
     }
 }
 
+/// Bytes of memory that this machine has left; none: it does not say.
+fn memory_left() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let left = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    left.trim().strip_suffix(" kB")?.parse::<u64>().ok()?.checked_mul(1024)
+}
+
+/// Refuses a region that this machine cannot bring in: the kernel would kill a program for it. A server has the size from its client.
+fn affordable(bytes: u64, left: Option<u64>) -> anyhow::Result<()> {
+    let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
+    match left.filter(|left| *left < bytes) {
+        None => Ok(()),
+        Some(left) => bail!(
+            "memory for the transfer: {:.1} GiB, and this machine has {:.1} left: choose a smaller --size, -q or -t",
+            gib(bytes),
+            gib(left)
+        ),
+    }
+}
+
 /// A peer's QP as it arrived over the control connection.
 pub fn address(qpn: u32, psn: u32, mpr_dest: u8, va: u64, rkey: u32) -> QpAddress {
     QpAddress { qpn: Qpn::new(qpn), psn: Psn::new(psn), mpr_dest, va, rkey: Rkey(rkey) }
@@ -251,4 +272,17 @@ pub fn address(qpn: u32, psn: u32, mpr_dest: u8, va: u64, rkey: u32) -> QpAddres
 /// A host of the lab fabric: what `mrc lab host` prints is a host file.
 pub fn lab_host(fabric: &mrc_lab::Fabric, name: &str) -> anyhow::Result<HostFile> {
     Ok(HostFile::parse("the lab fabric", &serde_json::to_string(&fabric.host(name)?)?)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_region_that_the_machine_cannot_bring_in_is_refused() {
+        let left = memory_left().unwrap();
+        assert!(left > 1 << 20 && affordable(1 << 20, Some(left)).is_ok() && affordable(u64::MAX, None).is_ok());
+        let why = affordable(64 << 30, Some(20 << 30)).unwrap_err().to_string();
+        assert!(why.contains("64.0 GiB, and this machine has 20.0 left"), "{why}");
+    }
 }

@@ -250,6 +250,11 @@ fn mistakes_are_explained() {
     assert!(code == Some(1) && text.contains("mrc lab up"), "{text}");
     let (code, text) = say(&["lab", "up", "--planes", "0", "--prefix", "mrcnone"]);
     assert!(code == Some(2) && text.contains("1 to 8"), "{text}");
+    let kept = folder("kept");
+    for prefix in ["", "..", "engines", kept.to_str().unwrap()] {
+        let (code, text) = say(&["lab", "down", "--prefix", prefix]);
+        assert!(code == Some(2) && text.contains("prefix") && kept.exists(), "{prefix}: {text}");
+    }
     // Unknown interface: the host file names one that does not exist.
     let file = folder("host").join("host.json");
     let host = Shape::default().host(0);

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::exec::{LabError, enter, ip, ip_batch, ip4_batch, requirements};
-use crate::shape::{Host, Link, Node, Shape, device, index_of, mac};
+use crate::shape::{Host, Link, Node, Shape, check_prefix, device, index_of, mac};
 
 /// State of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -203,6 +203,7 @@ impl Fabric {
     /// # Errors
     /// A namespace could not be removed.
     pub fn remove(prefix: &str) -> Result<usize, LabError> {
+        check_prefix(prefix)?;
         let names = namespaces(prefix)?;
         let lines: Vec<String> = names.iter().map(|name| format!("netns del {name}")).collect();
         if !lines.is_empty() {
@@ -438,7 +439,14 @@ fn port_states(namespace: &str) -> Result<BTreeMap<String, PortState>, LabError>
 
 #[cfg(test)]
 mod tests {
-    use super::{is_ours, owner_lives, temporary_prefix};
+    use super::{Fabric, LabError, is_ours, owner_lives, temporary_prefix};
+
+    #[test]
+    fn a_prefix_leads_nowhere_else() {
+        for prefix in ["", ".", "..", "../x", "/tmp", "a b", "a-b"] {
+            assert!(matches!(Fabric::remove(prefix), Err(LabError::Shape(_))), "{prefix}");
+        }
+    }
 
     #[test]
     fn temporary_fabrics_are_known_by_name_and_process() {

@@ -191,6 +191,15 @@ pub struct Host {
     pub peers: Vec<HostPeer>,
 }
 
+/// Whether names may begin so. The prefix is part of names of namespaces and of a folder: it must lead nowhere else.
+pub(crate) fn check_prefix(prefix: &str) -> Result<(), LabError> {
+    let clean = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    if prefix.is_empty() || prefix.len() > 32 || !prefix.chars().all(clean) {
+        return Err(LabError::Shape(format!("prefix `{prefix}`: 1 to 32 letters, digits or underscores")));
+    }
+    Ok(())
+}
+
 impl Shape {
     /// Refuses what the addressing or the kernel cannot hold.
     pub fn check(&self) -> Result<(), LabError> {
@@ -207,10 +216,7 @@ impl Shape {
         if !(1280..=65535).contains(&self.mtu) {
             return refuse(format!("MTU {}: IPv6 needs 1280, an interface takes at most 65535", self.mtu));
         }
-        let clean = |c: char| c.is_ascii_alphanumeric() || c == '_';
-        if self.prefix.is_empty() || self.prefix.len() > 32 || !self.prefix.chars().all(clean) {
-            return refuse(format!("prefix `{}`: 1 to 32 letters, digits or underscores", self.prefix));
-        }
+        check_prefix(&self.prefix)?;
         Ok(())
     }
 

@@ -12,6 +12,7 @@ use crate::interrupt::{self, Interrupt};
 use crate::out::{count, out, outln};
 use crate::session::lab_host;
 use crate::trial;
+use crate::usage::usage;
 
 /// Arguments of `mrc lab`.
 #[derive(clap::Args)]
@@ -224,6 +225,12 @@ impl Impair {
 /// Runs the command.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let prefix = args.prefix;
+    if prefix == "engines" {
+        return Err(usage(anyhow::anyhow!(
+            "prefix `engines`: {} holds control sockets",
+            configurations(&prefix).display()
+        )));
+    }
     match args.action {
         Action::Up { planes, t0, t1, hosts, mtu } => {
             let interrupt = Interrupt::install()?;

@@ -1,5 +1,6 @@
 //! `mrc metrics`: counters of all devices of this machine, and the map of a collector, as OpenMetrics, over HTTP or in a file.
 
+use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -208,9 +209,27 @@ fn by_state(values: &std::collections::BTreeMap<String, u64>) -> Vec<(Labels<'_>
     list("state", values).into_iter().map(|(labels, value)| (labels, value as f64)).collect()
 }
 
+/// Values of a label that a device may have, and characters of one. It has some 100 at most; a program of another user may claim more.
+const MAX_VALUES: usize = 256;
+const MAX_LABEL: usize = 64;
+
+/// Keeps what a device says within its bounds: each value of a label is a series that others store.
+fn bounded(counters: &mut Counters) {
+    let Counters { command, host, discards, counters, planes, qps_by_state, evs_by_state, .. } = counters;
+    for values in [discards, counters, qps_by_state, evs_by_state] {
+        *values =
+            std::mem::take(values).into_iter().filter(|(name, _)| name.len() <= MAX_LABEL).take(MAX_VALUES).collect();
+    }
+    planes.truncate(mrc_core::MAX_PORTS);
+    for text in [command, host].into_iter().chain(planes.iter_mut().map(|plane| &mut plane.interface)) {
+        *text = text.chars().take(MAX_LABEL).collect();
+    }
+}
+
 fn scrape(watcher: &mut Watcher, collector: Option<SocketAddr>) -> Scrape {
     let start = Instant::now();
-    let Asked { answers: devices, left_out, silent } = watcher.ask(&Request::Stats);
+    let Asked { answers: mut devices, left_out, silent } = watcher.ask(&Request::Stats);
+    devices.iter_mut().for_each(|(_, counters)| bounded(counters));
     let seconds = start.elapsed().as_secs_f64();
     let ask = |address| -> Map { serde_json::from_str(&http::get(address, "/api/state").ok()?).ok() };
     Scrape { devices, left_out, silent: silent.len(), seconds, map: collector.map(ask) }
@@ -272,7 +291,12 @@ fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     let mut name = path.as_os_str().to_owned();
     name.push(".new");
     let fresh = PathBuf::from(name);
-    std::fs::write(&fresh, text)
+    // The folder may be another user's, as that of node_exporter is: a link there leads nowhere.
+    let make = || {
+        let _ = std::fs::remove_file(&fresh);
+        std::fs::File::create_new(&fresh)?.write_all(text.as_bytes())
+    };
+    make()
         .and_then(|()| std::fs::rename(&fresh, path))
         .inspect_err(|_| drop(std::fs::remove_file(&fresh)))
         .with_context(|| format!("cannot write {}", path.display()))
@@ -341,6 +365,46 @@ mod tests {
         let gone = Scrape { map: Some(None), ..full() };
         let gone = super::text(gone).unwrap();
         assert!(gone.contains("mrc_mapper_up 0.0") && !gone.contains("mrc_mapper_hosts"), "{gone}");
+    }
+
+    #[test]
+    fn a_device_has_no_more_series_than_it_can_have() {
+        let many: std::collections::BTreeMap<String, u64> = (0..5_000).map(|n| (format!("name{n}"), n)).collect();
+        let long = "x".repeat(10_000);
+        let mut counters = Counters {
+            discards: many.clone(),
+            counters: std::iter::once((long.clone(), 1)).chain(many.clone()).collect(),
+            qps_by_state: many.clone(),
+            evs_by_state: many,
+            planes: vec![Plane { interface: long.clone(), ..Plane::default() }; 1_000],
+            host: long.clone(),
+            command: long,
+            ..Counters::default()
+        };
+        bounded(&mut counters);
+        let text = text(Scrape { devices: vec![("1-0".into(), counters)], ..full() }).unwrap();
+        assert!(text.lines().count() < 1_500 && text.lines().all(|line| line.len() < 400));
+        // What a device has stays.
+        let mut device = full().devices.swap_remove(0).1;
+        let before = serde_json::to_value(&device).unwrap();
+        bounded(&mut device);
+        assert_eq!(serde_json::to_value(&device).unwrap(), before);
+    }
+
+    #[test]
+    fn a_link_beside_the_file_leads_nowhere() {
+        let folder = std::env::temp_dir().join(format!("mrc-textfile-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let (file, other) = (folder.join("mrc.prom"), folder.join("other"));
+        std::fs::write(&other, "mine").unwrap();
+        std::os::unix::fs::symlink(&other, folder.join("mrc.prom.new")).unwrap();
+        for text in ["1", "2"] {
+            write(&file, text).unwrap();
+            assert_eq!(std::fs::read_to_string(&file).unwrap(), text);
+        }
+        assert_eq!(std::fs::read_to_string(&other).unwrap(), "mine");
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 2);
+        std::fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]

@@ -160,11 +160,13 @@ fn serve(args: &Args) -> anyhow::Result<ExitCode> {
     if !args.json {
         eprintln!("waiting for a client on TCP port {}", args.port);
     }
-    let Some(mut control) = Control::accept(args.port, || interrupt.is_set())? else {
+    let Some((mut control, hello)) = Control::accept(args.port, || interrupt.is_set())? else {
         return Ok(ExitCode::from(interrupt::EXIT_CODE));
     };
     let mut opened = None;
-    let hello = control.answer("write-bw", |theirs| {
+    control.answer("write-bw", &hello, |theirs| {
+        // Before anything is made for it.
+        let peer = host.peer(theirs.gid)?;
         let content = theirs.check.map(|slots| Content { size: theirs.size, slots });
         let bytes = content.map_or(theirs.size as usize * theirs.qps.len(), |content| content.bytes(theirs.qps.len()));
         if theirs.qps.len() > SERVER_QPS {
@@ -178,7 +180,6 @@ fn serve(args: &Args) -> anyhow::Result<ExitCode> {
         ours.va = session.mr.addr();
         ours.rkey = session.mr.rkey().0;
         ours.qps = (0..theirs.qps.len()).map(|i| addresses(&session, i)).collect();
-        let peer = host.peer(theirs.gid)?;
         let remotes = remotes(theirs);
         let mtu = theirs.path_mtu.min(ours.path_mtu);
         session.connect(&host, peer, mtu, true, &remotes)?;

@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use mrc_verbs_shim::{QpAddress, WriteWr};
 use serde::Serialize;
@@ -83,17 +83,19 @@ fn serve(args: &Args) -> anyhow::Result<ExitCode> {
     let interrupt = Interrupt::install()?;
     let host = args.device.host()?;
     let mut nic = Some(Nic::open(&host, &args.device, 1)?);
-    let Some(mut control) = Control::accept(args.port, || interrupt.is_set())? else {
+    let Some((mut control, hello)) = Control::accept(args.port, || interrupt.is_set())? else {
         return Ok(ExitCode::from(interrupt::EXIT_CODE));
     };
     let mut opened = None;
-    let hello = control.answer("write-lat", |theirs| {
+    control.answer("write-lat", &hello, |theirs| {
+        let peer = host.peer(theirs.gid)?;
+        ensure!(theirs.size.is_multiple_of(8), "`size` {}: the last 8 bytes are the value waited for", theirs.size);
         let session = nic.take().context("no device")?.session(&args.device, 1, memory(theirs.size))?;
         let mut ours = Hello::new("write-lat", host.gid, host.path_mtu()?, theirs.size);
         (ours.va, ours.rkey) = (session.mr.addr(), session.mr.rkey().0);
         ours.qps = vec![addresses(&session, 0)];
         let mtu = theirs.path_mtu.min(ours.path_mtu);
-        session.connect(&host, host.peer(theirs.gid)?, mtu, true, &remotes(theirs))?;
+        session.connect(&host, peer, mtu, true, &remotes(theirs))?;
         opened = Some(session);
         Ok(ours)
     })?;
@@ -165,7 +167,7 @@ fn write(session: &mut Session, remote: &QpAddress, size: u32, round: u64) -> an
         mr: &session.mr,
         offset: 0,
         len: size,
-        remote_va: remote.va + u64::from(size),
+        remote_va: remote.va.wrapping_add(u64::from(size)),
         rkey: remote.rkey,
         signaled: true,
     };

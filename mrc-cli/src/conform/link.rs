@@ -1,12 +1,14 @@
 //! The links between tester and target: one interface per port, frames in and out, and lines of JSON beside them.
 
-use std::io::{BufRead, BufReader, ErrorKind, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read as _, Write};
 use std::net::{Ipv6Addr, Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use mrc_afxdp::{AnyPort, Interface, Mode, PacketFilter, Port, PortError, RawConfig, RawPort, Sid, XskConfig, XskPort};
 use serde::{Serialize, de::DeserializeOwned};
+
+use crate::tcp::end_when_dead;
 
 /// How interfaces are opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -91,9 +93,15 @@ pub fn receive(ports: &mut [AnyPort], mut f: impl FnMut(u8, Vec<u8>)) {
 /// One JSON value per line over TCP.
 pub struct Lines {
     reader: BufReader<TcpStream>,
-    partial: String,
+    partial: Vec<u8>,
     blocking: bool,
 }
+
+/// Longest line that is read, in bytes. A region of 1 MiB, as scripts have it, takes 2 MiB.
+const MAX_LINE: usize = 64 << 20;
+
+/// Bytes of a line that is not understood which are shown.
+const SHOWN: usize = 400;
 
 /// How long a peer may leave what was said unread.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -106,7 +114,9 @@ impl Lines {
     pub fn new(stream: TcpStream) -> anyhow::Result<Self> {
         stream.set_nodelay(true)?;
         stream.set_write_timeout(Some(PATIENCE))?;
-        Ok(Self { reader: BufReader::new(stream), partial: String::new(), blocking: true })
+        // One tester after the other is served: a machine that lost power would be served for ever.
+        end_when_dead(&stream)?;
+        Ok(Self { reader: BufReader::new(stream), partial: Vec::new(), blocking: true })
     }
 
     /// Whether reading waits.
@@ -124,13 +134,18 @@ impl Lines {
     /// # Errors
     /// The peer closed, or said something else.
     pub fn read<T: DeserializeOwned>(&mut self) -> anyhow::Result<Option<T>> {
-        match self.reader.read_line(&mut self.partial) {
-            Ok(0) => bail!("the control connection was closed"),
-            Ok(_) if !self.partial.ends_with('\n') => Ok(None),
-            Ok(_) => {
+        let room = (MAX_LINE - self.partial.len()) as u64;
+        match (&mut self.reader).take(room).read_until(b'\n', &mut self.partial) {
+            Ok(_) if self.partial.ends_with(b"\n") => {
                 let line = std::mem::take(&mut self.partial);
-                Ok(Some(serde_json::from_str(&line).with_context(|| format!("control connection: {}", line.trim()))?))
+                let said = || String::from_utf8_lossy(line.get(..SHOWN).unwrap_or(&line)).escape_debug().to_string();
+                Ok(Some(serde_json::from_slice(&line).with_context(|| format!("control connection: {}", said()))?))
             }
+            Ok(_) if self.partial.len() == MAX_LINE => {
+                bail!("control connection: a line of more than {MAX_LINE} bytes")
+            }
+            Ok(0) => bail!("the control connection was closed"),
+            Ok(_) => Ok(None),
             Err(why) if why.kind() == ErrorKind::WouldBlock => Ok(None),
             Err(why) => Err(why.into()),
         }
@@ -195,6 +210,21 @@ mod tests {
         let (came, _open) = reader.join().unwrap();
         assert!(came.as_ref() == Some(&long));
         assert!(matches!(lines.read::<String>(), Ok(None)), "reading does not block");
+    }
+
+    #[test]
+    fn a_line_without_end_is_not_kept() {
+        let listener = TcpListener::bind("[::1]:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let flood = std::thread::spawn(move || {
+            let mut stream = TcpStream::connect(address).unwrap();
+            while stream.write_all(&[b' '; 1 << 20]).is_ok() {}
+        });
+        let mut lines = Lines::new(listener.accept().unwrap().0).unwrap();
+        let why = lines.read::<String>().unwrap_err().to_string();
+        assert!(why.contains("a line of more than"), "{why}");
+        drop(lines);
+        flood.join().unwrap();
     }
 
     /// The tester waited for ever for a target whose agent had hung itself up.

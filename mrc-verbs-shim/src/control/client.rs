@@ -1,6 +1,7 @@
 //! The client of control sockets: finds those of this machine and sends requests.
 
-use std::io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, ErrorKind, Write as _};
+use std::os::unix::fs::FileTypeExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -8,10 +9,14 @@ use std::time::{Duration, Instant};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use serde::de::DeserializeOwned;
 
-use super::{Reply, Request, own_directory};
+use super::{Reply, Request, check_directory, own_directory};
 
-/// Longest answer that is read.
-const MAX_REPLY: u64 = 64 << 20;
+/// Longest answer that is read, in bytes. A state with as many queue pairs as one lists has about 9 MB beside its profiles.
+const MAX_REPLY: usize = 32 << 20;
+/// Time that each device has, also behind one that used up what all share: what it has said already is read.
+const GRACE: Duration = Duration::from_millis(20);
+/// Sockets that are looked at in the folder of another user.
+const MAX_OF_OTHERS: usize = 32;
 
 /// Why a device did not do what it was asked.
 #[derive(Debug, thiserror::Error)]
@@ -101,21 +106,62 @@ impl Client {
     /// # Errors
     /// As [`Client::ask`].
     pub fn answer_by<T: DeserializeOwned>(&mut self, until: Instant) -> Result<T, ControlError> {
-        // An answer that is there already is read in any case; 0 would be for ever.
-        let left = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
-        let wrong = |why: String| ControlError::Answer { path: self.path.clone(), why };
+        let wrong = |why: &str| ControlError::Answer { path: self.path.clone(), why: why.to_owned() };
+        let until = until.max(Instant::now() + GRACE);
         let mut answer = Vec::new();
-        let timed = self.stream.get_ref().set_read_timeout(Some(left));
-        let read = timed.and_then(|()| (&mut self.stream).take(MAX_REPLY).read_until(b'\n', &mut answer));
-        read.map_err(|source| failed(&self.path, source))?;
-        if answer.is_empty() {
-            return Err(wrong("the device closed the connection".into()));
+        while answer.last() != Some(&b'\n') {
+            // Time for the whole answer: root asks programs of other users, too, and one may send a byte now and then.
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(ControlError::Silent { path: self.path.clone() });
+            }
+            let timed = self.stream.get_ref().set_read_timeout(Some(left));
+            let part = timed.and_then(|()| self.stream.fill_buf()).map_err(|source| failed(&self.path, source))?;
+            if part.is_empty() {
+                return Err(wrong("the device closed the connection"));
+            }
+            let len = part.iter().position(|byte| *byte == b'\n').map_or(part.len(), |end| end + 1);
+            if answer.len() + len > MAX_REPLY {
+                return Err(wrong("the answer is too long"));
+            }
+            answer.extend_from_slice(&part[..len]);
+            self.stream.consume(len);
         }
-        match serde_json::from_slice(&answer) {
+        match understood(&answer) {
             Ok(Reply::Ok(value)) => Ok(value),
             Ok(Reply::Error(why)) => Err(ControlError::Refused(why)),
-            Err(error) => Err(wrong(error.to_string())),
+            Err(error) => Err(wrong(&error.to_string())),
         }
+    }
+}
+
+/// An answer without control characters: texts of a program may reach the terminal of another user.
+fn understood<T: DeserializeOwned>(answer: &[u8]) -> serde_json::Result<Reply<T>> {
+    let may_have = answer.windows(2).any(|two| match *two {
+        // JSON writes most of them as escapes.
+        [b'\\', next] => !b"\"\\/".contains(&next),
+        // DEL, and those of Latin-1.
+        [0x7f, _] | [0xc2, 0x80..=0x9f] => true,
+        _ => false,
+    });
+    if !may_have {
+        return serde_json::from_slice(answer);
+    }
+    let mut value = serde_json::from_slice(answer)?;
+    clean(&mut value);
+    serde_json::from_value(value)
+}
+
+fn clean(value: &mut serde_json::Value) {
+    let visible = |text: &str| text.replace(char::is_control, "\u{fffd}");
+    match value {
+        serde_json::Value::String(text) => *text = visible(text),
+        serde_json::Value::Array(all) => all.iter_mut().for_each(clean),
+        serde_json::Value::Object(all) => {
+            *all = std::mem::take(all).into_iter().map(|(name, value)| (visible(&name), value)).collect();
+            all.values_mut().for_each(clean);
+        }
+        _ => {}
     }
 }
 
@@ -149,43 +195,71 @@ pub struct Found {
 
 /// The control sockets of this user's programs, by process.
 pub fn own_devices() -> Vec<Found> {
-    in_folders(&[own_directory()])
+    in_folder(&own_directory(), rustix::process::geteuid().as_raw())
 }
 
-/// The control sockets of all users' programs that this user may talk to: root all, others their own.
+/// The control sockets of all users' programs that this user may talk to: root all, others their own. Own ones come first,
+/// then those of the other users in turn: nobody crowds out the others with many sockets.
 pub fn all_devices() -> Vec<Found> {
-    let mut folders = vec![own_directory()];
+    let mut found = own_devices();
     if rustix::process::geteuid().is_root() {
-        let entries = |folder: &Path| std::fs::read_dir(folder).into_iter().flatten().flatten().map(|e| e.path());
-        folders.extend(entries(Path::new("/run/user")).map(|user| user.join("mrc-engines")));
-        let temporary = entries(&std::env::temp_dir()).filter(|path| {
-            path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with("mrc-engines-"))
-        });
-        folders.extend(temporary);
+        found.extend(in_turn(folders_of_others().map(|(folder, user)| in_folder(&folder, user)).collect()));
     }
-    in_folders(&folders)
+    found
 }
 
-fn in_folders(folders: &[PathBuf]) -> Vec<Found> {
-    let files = folders.iter().flat_map(|folder| std::fs::read_dir(folder).into_iter().flatten().flatten());
-    let mut found: Vec<Found> = files
-        .filter_map(|file| {
-            let pid = file.file_name().to_str()?.split_once('-')?.0.parse().ok()?;
-            Some(Found { pid, path: file.path() })
+/// Where programs of other users may have their sockets. The name tells whose a folder must be: anybody can make one in the
+/// folder of temporary files.
+fn folders_of_others() -> impl Iterator<Item = (PathBuf, u32)> {
+    let entries = |folder: PathBuf| std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let named = |entry: &std::fs::DirEntry, prefix: &str| {
+        let user = entry.file_name().to_str()?.strip_prefix(prefix)?.parse().ok()?;
+        Some((entry.path(), user))
+    };
+    let sessions = entries("/run/user".into()).filter_map(move |entry| named(&entry, ""));
+    let temporary = entries(std::env::temp_dir()).filter_map(move |entry| named(&entry, "mrc-engines-"));
+    sessions.map(|(folder, user)| (folder.join("mrc-engines"), user)).chain(temporary)
+}
+
+fn in_turn(of_users: Vec<Vec<Found>>) -> Vec<Found> {
+    let longest = of_users.iter().map(Vec::len).max().unwrap_or(0);
+    (0..longest).flat_map(|at| of_users.iter().filter_map(move |found| found.get(at).cloned())).collect()
+}
+
+/// The living sockets of `user` in a folder that must be that user's alone.
+fn in_folder(folder: &Path, user: u32) -> Vec<Found> {
+    if check_directory(folder, user).is_err() {
+        return Vec::new();
+    }
+    let is_own = user == rustix::process::geteuid().as_raw();
+    let sockets = std::fs::read_dir(folder).into_iter().flatten().flatten().filter_map(|file| {
+        let pid = file.file_name().to_str()?.split_once('-')?.0.parse().ok()?;
+        Some(Found { pid, path: file.path() })
+    });
+    let mut found: Vec<Found> = sockets
+        .take(if is_own { usize::MAX } else { MAX_OF_OTHERS })
+        .filter(|found| match open(&found.path) {
+            Ok(stream) => rustix::net::sockopt::socket_peercred(&stream).is_ok_and(|who| who.uid.as_raw() == user),
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
+                if is_own {
+                    remove_socket(&found.path);
+                }
+                false
+            }
+            // One that does not answer is told by name.
+            Err(error) => error.kind() == ErrorKind::WouldBlock,
         })
-        .filter(|found| !is_left_behind(&found.path))
         .collect();
     found.sort();
     found
 }
 
-/// Whether the program was killed; its file is removed then.
-fn is_left_behind(path: &Path) -> bool {
-    let refused = open(path).is_err_and(|e| e.kind() == std::io::ErrorKind::ConnectionRefused);
-    if refused {
+/// Removes what a program that was killed left behind, in a folder that is ours alone. A file that is no socket also refuses
+/// connections: it stays.
+fn remove_socket(path: &Path) {
+    if std::fs::symlink_metadata(path).is_ok_and(|about| about.file_type().is_socket()) {
         let _ = std::fs::remove_file(path);
     }
-    refused
 }
 
 #[cfg(test)]
@@ -216,8 +290,88 @@ mod tests {
         // The queue of connections is full: nothing waits for room in it.
         let full = Client::connect(&path);
         assert!(matches!(full, Err(ControlError::Silent { .. })), "{full:?}");
-        assert!(!is_left_behind(&path) && path.exists());
         assert!(start.elapsed() < Client::PATIENCE, "{:?}", start.elapsed());
         std::fs::remove_file(path).unwrap();
+    }
+
+    /// What a client hears of a device that answers so.
+    fn heard(name: &str, answer: impl FnOnce(UnixStream) + Send + 'static) -> Result<serde_json::Value, ControlError> {
+        let path = std::env::temp_dir().join(format!("mrc-client-{}-{name}", std::process::id()));
+        let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        let device = std::thread::spawn(move || answer(listener.accept().unwrap().0));
+        let mut client = Client::connect(&path).unwrap();
+        client.send(&Request::Stats).unwrap();
+        let heard = client.answer_by(Instant::now() + Duration::from_millis(300));
+        drop(client);
+        device.join().unwrap();
+        std::fs::remove_file(path).unwrap();
+        heard
+    }
+
+    #[test]
+    fn a_program_that_answers_byte_by_byte_or_without_end_holds_nobody_up() {
+        let start = Instant::now();
+        let dribble = |mut stream: UnixStream| {
+            while stream.write_all(b" ").is_ok() {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        };
+        assert!(matches!(heard("dribble", dribble), Err(ControlError::Silent { .. })));
+        let flood = |mut stream: UnixStream| while stream.write_all(&[b' '; 65_536]).is_ok() {};
+        assert!(heard("flood", flood).is_err());
+        assert!(start.elapsed() < Client::PATIENCE, "{:?}", start.elapsed());
+    }
+
+    #[test]
+    fn no_answer_brings_control_characters_to_a_terminal() {
+        let texts = ["\u{1b}]0;x\u{7}", "two\nlines", "\u{7f}", "\u{9b}31m"];
+        for text in texts {
+            let answer = serde_json::json!({ "ok": { text: [text, 7] } });
+            let said = heard("terminal", move |mut stream| writeln!(stream, "{answer}").unwrap()).unwrap();
+            let (name, value) = said.as_object().unwrap().iter().next().unwrap();
+            for shown in [name, value[0].as_str().unwrap()] {
+                assert!(!shown.contains(char::is_control) && shown.contains('\u{fffd}'), "{shown:?}");
+            }
+            assert_eq!(value[1], 7);
+            let refused = serde_json::json!({ "error": text });
+            let said = heard("terminal", move |mut stream| writeln!(stream, "{refused}").unwrap());
+            assert!(matches!(said, Err(ControlError::Refused(why)) if !why.contains(char::is_control)));
+        }
+        let plain = serde_json::json!({ "ok": "a \"word\", \\, é and 中" });
+        let said = heard("plain", move |mut stream| writeln!(stream, "{plain}").unwrap()).unwrap();
+        assert_eq!(said, "a \"word\", \\, é and 中");
+    }
+
+    #[test]
+    fn whoever_looks_for_devices_removes_nothing_but_dead_sockets_of_its_own() {
+        let root = std::env::temp_dir().join(format!("mrc-find-{}", std::process::id()));
+        let folder = root.join("engines");
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::set_permissions(&folder, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+        let (file, dead) = (folder.join("10-network.conf"), folder.join("11-0"));
+        std::fs::write(&file, "mine").unwrap();
+        drop(std::os::unix::net::UnixListener::bind(&dead).unwrap());
+        let _living = std::os::unix::net::UnixListener::bind(folder.join("12-0")).unwrap();
+        let user = rustix::process::geteuid().as_raw();
+        // Where somebody else may have put a link, and a folder that is not the user's of its name.
+        let link = root.join("link");
+        std::os::unix::fs::symlink(&folder, &link).unwrap();
+        assert!(in_folder(&link, user).is_empty() && in_folder(&folder, user + 1).is_empty());
+        assert!(file.exists() && dead.exists());
+        let found = in_folder(&folder, user);
+        assert_eq!(found, [Found { pid: 12, path: folder.join("12-0") }]);
+        assert!(file.exists() && !dead.exists());
+        std::fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn a_user_with_many_sockets_does_not_crowd_out_the_others() {
+        let of = |user: &str, count: u32| -> Vec<Found> {
+            (0..count).map(|pid| Found { pid, path: format!("{user}/{pid}-0").into() }).collect()
+        };
+        let all = in_turn(vec![of("a", 100), of("b", 2), of("c", 0)]);
+        let order: Vec<String> = all.iter().take(5).map(|found| found.path.display().to_string()).collect();
+        assert_eq!(order, ["a/0-0", "b/0-0", "a/1-0", "b/1-0", "a/2-0"]);
+        assert_eq!(all.len(), 102);
     }
 }

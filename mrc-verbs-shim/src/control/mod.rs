@@ -311,11 +311,10 @@ fn own_directory() -> PathBuf {
     }
 }
 
-/// Refuses a folder that others could put a socket into.
-fn check_directory(folder: &Path) -> std::io::Result<()> {
+/// Refuses a folder that others than `user` could put a file into.
+fn check_directory(folder: &Path, user: u32) -> std::io::Result<()> {
     use std::os::unix::fs::MetadataExt as _;
     let about = std::fs::symlink_metadata(folder)?;
-    let user = rustix::process::geteuid().as_raw();
     if !about.is_dir() || about.uid() != user || about.mode() & 0o077 != 0 {
         let why = format!(
             "{} must be a folder of user {user} that nobody else can enter (mode 0700); remove it",
@@ -336,9 +335,10 @@ mod tests {
     fn a_folder_that_others_can_enter_is_refused() {
         let folder = std::env::temp_dir().join(format!("mrc-control-test-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
+        let user = rustix::process::geteuid().as_raw();
         let with = |mode| {
             std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(mode)).unwrap();
-            check_directory(&folder)
+            check_directory(&folder, user)
         };
         assert!(with(0o700).is_ok());
         for mode in [0o755, 0o710, 0o770, 0o777] {
@@ -347,10 +347,11 @@ mod tests {
         let link = folder.with_extension("link");
         with(0o700).unwrap();
         std::os::unix::fs::symlink(&folder, &link).unwrap();
-        assert!(check_directory(&link).is_err());
+        assert!(check_directory(&link, user).is_err());
+        assert!(check_directory(&folder, user + 1).is_err(), "of another user");
         std::fs::remove_file(&link).unwrap();
         std::fs::remove_dir_all(&folder).unwrap();
-        assert!(check_directory(&folder).is_err());
+        assert!(check_directory(&folder, user).is_err());
     }
 
     #[test]

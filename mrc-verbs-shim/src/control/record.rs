@@ -35,6 +35,9 @@ pub enum Trigger {
     PathRetired,
 }
 
+/// The reason of a recording that somebody asked for.
+pub(super) const ASKED: &str = "asked";
+
 /// Where recordings go, and when.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordConfig {
@@ -158,7 +161,7 @@ pub(super) fn write(
     state: &State,
 ) -> std::io::Result<Recorded> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(&config.folder)?;
-    check_directory(&config.folder)?;
+    check_directory(&config.folder, rustix::process::geteuid().as_raw())?;
     let ms = recording.taken().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
     // Names sort by time.
     let pcap = config.folder.join(format!("{device}-{ms}-{reason}.pcapng"));
@@ -186,14 +189,20 @@ fn create(path: &Path) -> std::io::Result<File> {
     fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
 
+/// Whether a file is called as [`write`] calls recordings: process, number, milliseconds, reason. Captures of others stay.
+fn is_recording(path: &Path) -> bool {
+    let Some(name) = path.file_name().and_then(|name| name.to_str()?.strip_suffix(".pcapng")) else { return false };
+    let mut parts = name.splitn(4, '-');
+    let numbers = parts.by_ref().take(3).filter(|part| part.parse::<u64>().is_ok()).count();
+    let reasons = [ASKED, Trigger::QpFailed.name(), Trigger::PathRetired.name()];
+    numbers == 3 && parts.next().is_some_and(|reason| reasons.contains(&reason))
+}
+
 /// The oldest recordings go.
 fn prune(folder: &Path, keep: usize) {
     let age = |path: &PathBuf| fs::metadata(path).and_then(|about| about.modified()).ok();
     let files = fs::read_dir(folder).into_iter().flatten().flatten().map(|file| file.path());
-    let mut files: Vec<_> = files
-        .filter(|path| path.extension().is_some_and(|ext| ext == "pcapng"))
-        .map(|path| (age(&path), path))
-        .collect();
+    let mut files: Vec<_> = files.filter(|path| is_recording(path)).map(|path| (age(&path), path)).collect();
     files.sort();
     let surplus = files.len().saturating_sub(keep);
     for (_, path) in files.iter().take(surplus) {
@@ -355,9 +364,11 @@ mod tests {
     fn a_folder_keeps_so_many_recordings_and_other_files() {
         let folder = std::env::temp_dir().join(format!("mrc-record-test-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
-        fs::write(folder.join("notes.txt"), "mine").unwrap();
+        for other in ["notes.txt", "fabric.pcapng", "fabric.json", "1-2-3-mine.pcapng", "1-2-asked.pcapng"] {
+            fs::write(folder.join(other), "mine").unwrap();
+        }
         for number in 0..5u64 {
-            let path = folder.join(format!("{}-0-x.pcapng", 9 - number));
+            let path = folder.join(format!("{}-0-1700-qp-failed.pcapng", 9 - number));
             let file = File::create(&path).unwrap();
             file.set_modified(UNIX_EPOCH + Duration::from_secs(1_000 + number)).unwrap();
             fs::write(path.with_extension("json"), "{}").unwrap();
@@ -366,7 +377,11 @@ mod tests {
         let mut left: Vec<_> =
             fs::read_dir(&folder).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
         left.sort();
-        assert_eq!(left, ["5-0-x.json", "5-0-x.pcapng", "6-0-x.json", "6-0-x.pcapng", "notes.txt"]);
+        let recordings: Vec<&String> = left.iter().filter(|name| name.contains("qp-failed")).collect();
+        let newest =
+            ["5", "6"].map(|process| ["json", "pcapng"].map(|end| format!("{process}-0-1700-qp-failed.{end}")));
+        assert!(recordings.iter().copied().eq(newest.as_flattened()), "{recordings:?}");
+        assert_eq!(left.len(), 4 + 5, "what is no recording stays: {left:?}");
         fs::remove_dir_all(folder).unwrap();
     }
 }

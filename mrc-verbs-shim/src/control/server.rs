@@ -84,7 +84,11 @@ impl ControlServer {
     /// says so in the log.
     pub fn start(host: &HostFile, device: &Arc<Device>) -> Option<Self> {
         Self::listen(&own_directory(), &host.name, host.records(), device)
-            .map_err(|error| log::info!("no control socket for this run: {error}"))
+            .map_err(|error| {
+                // One of the system is common, such as no right to make the folder. Ours says that the folder is not safe.
+                let level = if error.raw_os_error().is_some() { log::Level::Info } else { log::Level::Warn };
+                log::log!(level, "no control socket for this run: {error}");
+            })
             .ok()
     }
 
@@ -95,7 +99,7 @@ impl ControlServer {
     pub fn listen(folder: &Path, host: &str, records: RecordConfig, device: &Arc<Device>) -> std::io::Result<Self> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-        check_directory(folder)?;
+        check_directory(folder, rustix::process::geteuid().as_raw())?;
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let path = folder.join(format!("{}-{number}", std::process::id()));
         // A process of the same number was killed.
@@ -327,7 +331,7 @@ impl Serving {
             Request::Events { after } => said(&Reply::Ok(lock(&self.log).after(after))),
             Request::Denylist => said(&Reply::Ok(self.lists.report(now))),
             Request::Deny(deny) => said(&self.deny(&device, deny, now).map_or_else(Reply::Error, Reply::Ok)),
-            Request::Record => said(&self.record(&device, "asked").map_or_else(Reply::Error, Reply::Ok)),
+            Request::Record => said(&self.record(&device, record::ASKED).map_or_else(Reply::Error, Reply::Ok)),
             Request::Allow { by } => match self.lists.remove(&by) {
                 true => {
                     lock(&self.log).push(What::Control(format!("denylist of {by} ended")));

@@ -299,7 +299,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             let (answer, news) = (&mut |path: &str| lock().answer(path), &mut || lock().news());
             http::serve(&questions, &is_over, Site { answer, news, own_names_only: true })
         });
-        let mut peers = peers::Peers::new(&agents, key, certificates);
+        let mut peers = peers::Peers::new(&agents, key, certificates, fabric.hosts);
         let start = Instant::now();
         let (round, mut next) = (Duration::from_millis(args.round), start);
         let done = || args.seconds.is_some_and(|seconds| start.elapsed() >= Duration::from_secs(seconds));
@@ -346,15 +346,16 @@ pub fn why(args: &WhyArgs) -> anyhow::Result<ExitCode> {
     let all: Value = serde_json::from_str(&text).context("the collector said something else")?;
     let state = if all["faulty"] == true { "FAULTY" } else { "healthy" };
     let loss = all["loss"].as_f64().map_or_else(String::new, |loss| format!(", loses {:.2} %", 100.0 * loss));
-    outln!("{} is {state}{loss}", all["component"].as_str().unwrap_or_default());
+    // Somebody else may listen there: nothing steers the terminal.
+    let text = |of: &Value, key: &str| of[key].as_str().unwrap_or_default().escape_debug().to_string();
+    outln!("{} is {state}{loss}", text(&all, "component"));
     for event in all["history"].as_array().into_iter().flatten() {
-        let text = |key: &str| event[key].as_str().unwrap_or_default();
-        outln!("  at {} ms: {} {}", event["unix_ms"], text("component"), text("event"));
+        outln!("  at {} ms: {} {}", event["unix_ms"], text(event, "component"), text(event, "event"));
     }
     outln!("paths through it in the last rounds, those with most losses first:");
     for path in all["paths"].as_array().into_iter().flatten() {
-        let (host, sent, lost) = (&path["host"], &path["sent"], &path["lost"]);
-        outln!("  {:<6} {lost:>6} of {sent:>6} lost  {}", host.as_str().unwrap_or_default(), path["path"]);
+        let (sent, lost) = (&path["sent"], &path["lost"]);
+        outln!("  {:<6} {lost:>6} of {sent:>6} lost  {}", text(path, "host"), path["path"]);
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -10,6 +10,7 @@ use mrc_mapper::agent::Summary;
 use mrc_mapper::probe::Key;
 use mrc_mapper::topology::{HostId, host_name};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustls::{ServerConfig, ServerConnection};
 
 use super::Map;
@@ -19,6 +20,8 @@ use super::wire::{Listener, Wire};
 
 /// Agents at a time.
 const MAX_AGENTS: usize = 12_000;
+/// Descriptors that agents leave to questions, the history and the rest.
+const OTHERS: u64 = 256;
 /// Summaries that an agent may send per second, and at once.
 const PER_SECOND: f64 = 50.0;
 /// From so many agents on, what they tell is gathered for so long.
@@ -31,9 +34,14 @@ const INTRODUCTION: Duration = Duration::from_secs(30);
 /// Memory for what those together have said that did not say for whom they speak.
 const MOST_UNKNOWN: usize = 64 << 20;
 
+/// Bytes of a TLS handshake: what comes before the name is known waits in memory. A chain of certificates has some thousand.
+const MAX_HANDSHAKE: usize = 32 << 10;
+
 /// That somebody did the same again is written down after so long.
 const AGAIN: Duration = Duration::from_secs(60);
 const TOO_MUCH: &str = "many connections without a name hold much memory, this one most";
+const NO_PLACE: &str =
+    "all places are taken, and this connection is the oldest of those that did not prove who they are";
 /// Different things that are written down in that time.
 const MAX_BLAMED: usize = 64;
 
@@ -72,6 +80,8 @@ struct Peer {
     heard: Vec<u8>,
     /// Bytes of it that hold no end of a line.
     searched: usize,
+    /// Bytes of a TLS handshake that is not complete.
+    shaken: usize,
     host: Option<HostId>,
     /// Summaries it may still send, and since when.
     allowance: (f64, Instant),
@@ -95,6 +105,16 @@ impl Peer {
         }
     }
 
+    /// Whether it showed a certificate of the fabric.
+    fn has_certificate(&self) -> bool {
+        self.tls.is_some() && self.greeted
+    }
+
+    /// Bytes that wait of somebody who has not said for whom it speaks.
+    fn held(&self) -> usize {
+        if self.host.is_none() { self.heard.capacity() + self.shaken } else { 0 }
+    }
+
     /// Reads once and keeps what the agent said in `heard`.
     fn receive(&mut self, bytes: &mut [u8]) -> Result<Received, String> {
         let Some(tls) = &mut self.tls else {
@@ -110,11 +130,16 @@ impl Peer {
         };
         match tls.read_tls(&mut self.stream) {
             Ok(0) => return Ok(Received::End),
-            Ok(_) => {}
+            Ok(len) => self.shaken += len,
             Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(Received::NoMore),
             Err(_) => return Ok(Received::End),
         }
         let processed = tls.process_new_packets();
+        if !tls.is_handshaking() {
+            self.shaken = 0;
+        } else if self.shaken > MAX_HANDSHAKE {
+            return Err(format!("TLS: a handshake of more than {MAX_HANDSHAKE} bytes"));
+        }
         if processed.is_ok() && !self.greeted && !tls.is_handshaking() {
             // An error shows at the next look.
             let _ = self.greet();
@@ -153,22 +178,45 @@ pub struct Peers<'a> {
     key: Key,
     tls: Option<Arc<ServerConfig>>,
     peers: Vec<Peer>,
+    /// Connections at a time.
+    places: usize,
     connections: u64,
     /// Which connection speaks for a host.
     speaks: BTreeMap<HostId, (u64, String)>,
     blamed: Blamed,
 }
 
+/// Connections for which this process may have descriptors. The limit is raised as far as it may be; it is told when it is too
+/// low for so many hosts.
+fn places(hosts: u64) -> usize {
+    let wanted = MAX_AGENTS as u64 + OTHERS;
+    let mut limit = getrlimit(Resource::Nofile);
+    // None: no limit.
+    if limit.current.is_some_and(|now| now < wanted) {
+        let most = limit.maximum.map_or(wanted, |most| most.min(wanted));
+        let raised = Rlimit { current: Some(most), ..limit };
+        if setrlimit(Resource::Nofile, raised).is_ok() {
+            limit = raised;
+        }
+    }
+    let places = limit.current.unwrap_or(wanted).saturating_sub(OTHERS).clamp(1, MAX_AGENTS as u64);
+    if places < hosts {
+        log::warn!("place for {places} agents: raise the hard limit of open files (`ulimit -Hn`) to {wanted} for more");
+    }
+    places as usize
+}
+
 type Deliver<'a> = &'a mut dyn FnMut(What<'_>) -> Result<(), String>;
 
 impl<'a> Peers<'a> {
-    /// No agent yet.
-    pub fn new(listener: &'a Listener, key: Key, tls: Option<Arc<ServerConfig>>) -> Self {
+    /// No agent yet, of a fabric of so many hosts.
+    pub fn new(listener: &'a Listener, key: Key, tls: Option<Arc<ServerConfig>>, hosts: HostId) -> Self {
         Self {
             listener,
             key,
             tls,
             peers: Vec::new(),
+            places: places(hosts.into()),
             connections: 0,
             speaks: BTreeMap::new(),
             blamed: Blamed::default(),
@@ -195,7 +243,7 @@ impl<'a> Peers<'a> {
             });
             self.peers = peers;
             self.bound_unknown(deliver);
-            self.accept();
+            self.accept(deliver);
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return Ok(());
@@ -209,25 +257,43 @@ impl<'a> Peers<'a> {
 
     /// Cuts off those that hold most while all that are unknown hold too much.
     fn bound_unknown(&mut self, deliver: Deliver<'_>) {
-        let held = |peer: &Peer| if peer.host.is_none() { peer.heard.capacity() } else { 0 };
-        let mut all: usize = self.peers.iter().map(held).sum();
+        let mut all: usize = self.peers.iter().map(Peer::held).sum();
         while all > MOST_UNKNOWN
-            && let Some(at) = (0..self.peers.len()).max_by_key(|at| self.peers.get(*at).map_or(0, held))
+            && let Some(at) = (0..self.peers.len()).max_by_key(|at| self.peers.get(*at).map_or(0, Peer::held))
         {
-            let peer = self.peers.swap_remove(at);
-            all -= held(&peer);
-            if self.blamed.is_news(&peer.from, TOO_MUCH) {
-                // It only writes down.
-                let _ = deliver(What::Blame(&peer.from, TOO_MUCH));
-            }
+            all -= self.cut(at, TOO_MUCH, deliver);
         }
     }
 
-    fn accept(&mut self) {
+    /// Cuts off connection `at`, of somebody unknown; the bytes that it held.
+    fn cut(&mut self, at: usize, why: &str, deliver: Deliver<'_>) -> usize {
+        let peer = self.peers.swap_remove(at);
+        if self.blamed.is_news(&peer.from, why) {
+            // It only writes down.
+            let _ = deliver(What::Blame(&peer.from, why));
+        }
+        peer.held()
+    }
+
+    /// Whether there is a place for one more, if need be that of the oldest who has not said for whom it speaks, and first of one
+    /// without a certificate: who only connects must not keep agents out.
+    fn has_place(&mut self, deliver: Deliver<'_>) -> bool {
+        if self.peers.len() < self.places {
+            return true;
+        }
+        let unknown = self.peers.iter().enumerate().filter(|(_, peer)| peer.host.is_none());
+        let Some((first, _)) = unknown.min_by_key(|(_, peer)| (peer.has_certificate(), peer.since)) else {
+            return false;
+        };
+        self.cut(first, NO_PLACE, deliver);
+        true
+    }
+
+    fn accept(&mut self, deliver: Deliver<'_>) {
         while let Some((stream, from)) = self.listener.accept() {
             let tls = self.tls.clone().map(ServerConnection::new).transpose();
             let mut challenge = [0; 16];
-            let (Ok(tls), Ok(()), true) = (tls, getrandom::fill(&mut challenge), self.peers.len() < MAX_AGENTS) else {
+            let (Ok(tls), Ok(()), true) = (tls, getrandom::fill(&mut challenge), self.has_place(deliver)) else {
                 continue;
             };
             self.connections += 1;
@@ -242,6 +308,7 @@ impl<'a> Peers<'a> {
                 number: 0,
                 heard: Vec::new(),
                 searched: 0,
+                shaken: 0,
                 host: None,
                 allowance: (PER_SECOND, Instant::now()),
             };
@@ -321,5 +388,90 @@ impl<'a> Peers<'a> {
             peer.host = Some(summary.host);
         }
         deliver(What::Summary(&summary))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead as _, BufReader};
+    use std::os::unix::net::UnixStream;
+
+    use mrc_mapper::agent::AgentStats;
+
+    use super::super::wire::Address;
+    use super::*;
+
+    const KEY: Key = Key::new([7; 16]);
+
+    /// Tells one summary as the agent of `host`.
+    fn tell(stream: &mut UnixStream, host: HostId, number: u64, challenge: &[u8; 16]) {
+        let (gone, paths, stats) = (Vec::new(), Vec::new(), AgentStats::default());
+        let summary = Summary { host, instance: 1, number, paused_ns: 0, gone, paths, stats };
+        let json = serde_json::to_string(&summary).unwrap();
+        let line = format!("{:016x} {json}\n", link::sign(&KEY, challenge, number, &json));
+        stream.write_all(line.as_bytes()).unwrap();
+    }
+
+    #[test]
+    fn connections_that_prove_nothing_keep_no_agent_out() {
+        let socket = std::env::temp_dir().join(format!("mrc-peers-{}", std::process::id()));
+        let listener = Address::Unix(socket.clone()).listen().unwrap();
+        let mut peers = Peers::new(&listener, KEY, None, 2);
+        peers.places = 4;
+        let (mut heard, mut blamed) = (Vec::new(), Vec::new());
+        let mut serve = |peers: &mut Peers<'_>, heard: &mut Vec<HostId>, until: usize| {
+            let start = Instant::now();
+            while heard.len() < until && start.elapsed() < Duration::from_secs(10) {
+                let mut deliver = |what: What<'_>| {
+                    match what {
+                        What::Summary(summary) => heard.push(summary.host),
+                        What::Blame(_, why) => blamed.push(why.to_owned()),
+                    }
+                    Ok(())
+                };
+                peers.serve(Instant::now() + Duration::from_millis(10), &mut deliver).unwrap();
+            }
+            assert_eq!(heard.len(), until);
+        };
+        let connect = || UnixStream::connect(&socket).unwrap();
+        let mut agents = Vec::new();
+        for host in 0..2 {
+            // More than there are places, before and after the agent.
+            let before: Vec<UnixStream> = (0..20).map(|_| connect()).collect();
+            let mut agent = connect();
+            let collector = std::thread::scope(|scope| {
+                let agent = scope.spawn(|| {
+                    let mut line = String::new();
+                    BufReader::new(&agent).read_line(&mut line).unwrap();
+                    link::unhex(&line).unwrap()
+                });
+                while !agent.is_finished() {
+                    let mut nothing = |_: What<'_>| Ok(());
+                    peers.serve(Instant::now() + Duration::from_millis(10), &mut nothing).unwrap();
+                }
+                agent.join().unwrap()
+            });
+            tell(&mut agent, host, 0, &collector);
+            serve(&mut peers, &mut heard, usize::from(host) + 1);
+            let after: Vec<UnixStream> = (0..20).map(|_| connect()).collect();
+            agents.push((agent, collector, before, after));
+        }
+        for (host, (agent, challenge, ..)) in (0..).zip(&mut agents) {
+            tell(agent, host, 1, challenge);
+            serve(&mut peers, &mut heard, 3 + usize::from(host));
+        }
+        assert_eq!(heard, [0, 1, 0, 1]);
+        assert!(peers.peers.len() <= 4);
+        std::fs::remove_file(socket).unwrap();
+    }
+
+    #[test]
+    fn the_limit_of_open_files_is_raised_for_agents() {
+        let places = places(0);
+        let limit = getrlimit(Resource::Nofile);
+        assert!(
+            limit.current.is_none_or(|now| now >= places as u64 + OTHERS || limit.maximum == Some(now)),
+            "{limit:?}"
+        );
     }
 }

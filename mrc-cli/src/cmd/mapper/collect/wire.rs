@@ -11,15 +11,9 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use rustix::net::sockopt;
 
 use crate::http;
-
-/// A connection on which nothing came for so long is tested, so often, with so much time between two tests. A machine that lost power
-/// says no goodbye, and the collector says nothing that could fail: the host's name would stay taken.
-const SILENCE: Duration = Duration::from_secs(10);
-const TESTS: u32 = 3;
-const BETWEEN_TESTS: Duration = Duration::from_secs(5);
+use crate::tcp::end_when_dead;
 
 /// `127.0.0.1:9713`, or the path of a Unix socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -144,18 +138,6 @@ impl Listener {
     }
 }
 
-/// Has the kernel end a connection whose other machine is gone.
-fn end_when_dead(stream: &TcpStream) -> io::Result<()> {
-    let longest = SILENCE + BETWEEN_TESTS * TESTS;
-    sockopt::set_socket_keepalive(stream, true)?;
-    sockopt::set_tcp_keepidle(stream, SILENCE)?;
-    sockopt::set_tcp_keepintvl(stream, BETWEEN_TESTS)?;
-    sockopt::set_tcp_keepcnt(stream, TESTS)?;
-    // Where something waits to be sent, tests do not run.
-    sockopt::set_tcp_user_timeout(stream, longest.as_millis() as u32)?;
-    Ok(())
-}
-
 impl AsFd for Listener {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
@@ -206,6 +188,8 @@ impl AsFd for Wire {
 
 #[cfg(test)]
 mod tests {
+    use rustix::net::sockopt;
+
     use super::*;
 
     #[test]

@@ -55,7 +55,7 @@ fn meet_with(test: &str, collector: &Certificates, client: Option<Arc<ClientConf
     drop(sender);
     let uplink = std::thread::spawn(move || link::deliver(&address, &key, client.as_ref(), &summaries));
     let mut met = Met { heard: Vec::new(), blamed: Vec::new(), agent: String::new() };
-    let mut peers = Peers::new(&listener, key, server);
+    let mut peers = Peers::new(&listener, key, server, 2);
     let mut over = None;
     // What the agent sent last is still to be read when it is gone.
     while over.is_none_or(|over: Instant| met.heard.is_empty() && met.blamed.is_empty() && over.elapsed() < LAST_WORDS)
@@ -126,6 +126,34 @@ fn an_agent_without_a_certificate_or_without_tls_is_refused() {
     // Nothing at all is said to who does not begin with TLS, and such an agent waits for its challenge.
     let met = meet("plain", &Certificates::default(), &args("plain", ["hA"; 3]), 0);
     assert!(met.heard.is_empty() && met.agent.contains("it does not speak TLS"), "{met:?}");
+}
+
+#[test]
+fn a_handshake_that_does_not_end_holds_no_memory() {
+    let socket = std::env::temp_dir().join(format!("mrc-tls-{}-endless", std::process::id()));
+    let listener = Address::Unix(socket.clone()).listen().unwrap();
+    let mut peers = Peers::new(&listener, Key::new([5; 16]), collector("endless").server().unwrap(), 2);
+    // Records of 16 KiB that belong to one message of 64 KiB: nothing of it can be judged before the last.
+    let stranger = std::thread::spawn(move || {
+        let mut stream = std::os::unix::net::UnixStream::connect(socket).unwrap();
+        let record = |begin: &[u8]| [&[0x16, 3, 1, 0x40, 0], begin, &vec![0; (16 << 10) - begin.len()]].concat();
+        let records = [record(&[1, 0, 0xff, 0xf0, 3, 3]), record(&[]), record(&[]), record(&[])];
+        let _ = records.iter().try_for_each(|record| std::io::Write::write_all(&mut stream, record));
+        std::io::Read::read(&mut stream, &mut [0; 64]).unwrap_or(0)
+    });
+    let (mut blamed, start) = (Vec::new(), Instant::now());
+    while blamed.is_empty() && start.elapsed() < Duration::from_secs(10) {
+        let mut deliver = |what: What<'_>| {
+            if let What::Blame(_, why) = what {
+                blamed.push(why.to_owned());
+            }
+            Ok(())
+        };
+        peers.serve(Instant::now() + Duration::from_millis(10), &mut deliver).unwrap();
+    }
+    assert_eq!(blamed, ["TLS: a handshake of more than 32768 bytes"]);
+    drop(peers);
+    stranger.join().unwrap();
 }
 
 #[test]
