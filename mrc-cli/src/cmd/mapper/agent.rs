@@ -67,14 +67,16 @@ const REPORT: Duration = Duration::from_millis(100);
 
 /// Reads a key; makes the file, readable by its owner alone, when there is none.
 pub fn key(path: &Path) -> anyhow::Result<Key> {
-    if !path.exists() {
+    let mut read = std::fs::read(path);
+    if read.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
         if let Some(folder) = path.parent() {
             // An error shows when the file cannot be made.
             let _ = std::fs::create_dir_all(folder);
         }
-        make_key(path).with_context(|| format!("cannot write {}", path.display()))?;
+        make_key(path).with_context(|| format!("there is no key {}, and none can be made", path.display()))?;
+        read = std::fs::read(path);
     }
-    let bytes = std::fs::read(path).with_context(|| format!("cannot read the key {}", path.display()))?;
+    let bytes = read.with_context(|| format!("cannot read the key {}", path.display()))?;
     if let Some(warning) = open_to_others(path) {
         eprintln!("mrc: {warning}");
     }
@@ -225,6 +227,21 @@ mod tests {
             assert_eq!(warning.is_some(), told, "{mode:o}: {warning:?}");
             assert!(warning.is_none_or(|text| text.contains("chmod 600") && text.contains(&format!("{mode:o}"))));
         }
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    /// A key that is there and cannot be read is not made anew.
+    #[test]
+    fn why_there_is_no_key_is_told() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../target/tmp/none-{}", std::process::id()));
+        std::fs::create_dir_all(folder.join("folder.key")).unwrap();
+        std::fs::write(folder.join("file"), "").unwrap();
+        for (path, told) in [("folder.key", "cannot read the key "), ("file/a.key", "cannot read the key ")] {
+            let text = key(&folder.join(path)).unwrap_err().to_string();
+            assert!(text.starts_with(told), "{text}");
+        }
+        let text = key(Path::new("/proc/mrc/a.key")).unwrap_err().to_string();
+        assert_eq!(text, "there is no key /proc/mrc/a.key, and none can be made");
         std::fs::remove_dir_all(folder).unwrap();
     }
 
