@@ -62,7 +62,11 @@ impl fmt::Display for LinkEvent {
 #[derive(Debug)]
 struct Watched {
     position: usize,
+    /// 0 while it is gone: its index may be given to another interface.
     ifindex: u32,
+    /// The name that the list has; an interface that comes is watched if it has this one.
+    awaited: String,
+    /// The name when it was last seen.
     name: String,
     state: LinkState,
 }
@@ -83,8 +87,9 @@ fn state_of(interface: &Interface) -> LinkState {
 }
 
 impl LinkMonitor {
-    /// Starts to watch the interfaces with these indexes and names; call it in the namespace they live in. Once no interface
-    /// has the index (0: from the beginning), the next one that has the name is watched in its place.
+    /// Starts to watch the interfaces with these indexes and names; call it in the namespace they live in. Once the interface
+    /// is gone (index 0: from the beginning), the next one that has the name is watched in its place. One that is renamed stays
+    /// watched.
     ///
     /// # Errors
     /// Netlink cannot be used. An interface that does not exist is no error: its state is [`LinkState::Gone`].
@@ -94,6 +99,7 @@ impl LinkMonitor {
         let watched = interfaces.into_iter().enumerate().map(|(position, (ifindex, name))| Watched {
             position,
             ifindex,
+            awaited: name.to_owned(),
             name: name.to_owned(),
             state: LinkState::Gone,
         });
@@ -170,8 +176,10 @@ fn note(watched: &mut [Watched], message: Message<'_>, report: &mut dyn FnMut(&L
 impl Watched {
     /// Whether `interface` is the one to watch.
     fn is(&self, interface: &Interface) -> bool {
-        let by_name = self.state == LinkState::Gone && !self.name.is_empty() && self.name == interface.name;
-        self.ifindex == interface.index || by_name
+        if self.ifindex == 0 {
+            return !self.awaited.is_empty() && self.awaited == interface.name;
+        }
+        self.ifindex == interface.index
     }
 
     fn update(&mut self, interface: Option<&Interface>, report: &mut dyn FnMut(&LinkEvent)) {
@@ -182,10 +190,10 @@ impl Watched {
                 self.name.clone_from(&interface.name);
             }
         }
+        let ifindex = if state == LinkState::Gone { core::mem::take(&mut self.ifindex) } else { self.ifindex };
         if self.state != state {
             self.state = state;
-            let Self { position, ifindex, ref name, state } = *self;
-            report(&LinkEvent { position, ifindex, name: name.clone(), state });
+            report(&LinkEvent { position: self.position, ifindex, name: self.name.clone(), state });
         }
     }
 }
