@@ -154,7 +154,7 @@ pub(super) struct Progress<'s> {
     pub(super) links: LinkMonitor,
     planes: Planes,
     /// A port was opened or closed: the descriptors to sleep on are others.
-    ports_changed: bool,
+    pub(super) ports_changed: bool,
     shared: Shared,
     hook: Option<EventHook>,
     sources: Vec<Source>,
@@ -181,9 +181,10 @@ impl<'s> Progress<'s> {
     pub(super) fn new(
         engine: Endpoint<'s>,
         ports: Vec<AnyPort>,
+        planes: Planes,
         links: LinkMonitor,
         shared: Shared,
-        config: DeviceConfig,
+        config: &DeviceConfig,
         clock: Clock,
     ) -> Self {
         let mut progress = Self {
@@ -203,7 +204,7 @@ impl<'s> Progress<'s> {
             napping: false,
             frames: 0,
             trust: Trust::default(),
-            planes: Planes::new(config),
+            planes,
             ports_changed: false,
             clock,
             latest: Cell::new(Instant::ZERO),
