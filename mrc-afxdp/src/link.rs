@@ -68,6 +68,7 @@ struct Watched {
     awaited: String,
     /// The name when it was last seen.
     name: String,
+    mtu: u32,
     state: LinkState,
 }
 
@@ -101,6 +102,7 @@ impl LinkMonitor {
             ifindex,
             awaited: name.to_owned(),
             name: name.to_owned(),
+            mtu: 0,
             state: LinkState::Gone,
         });
         let mut monitor = Self { socket, watched: watched.collect() };
@@ -116,6 +118,11 @@ impl LinkMonitor {
     /// Last known state of the interface at this position of the list; `None` when the list is shorter.
     pub fn state_of(&self, position: usize) -> Option<LinkState> {
         self.watched.get(position).map(|watched| watched.state)
+    }
+
+    /// Last known MTU of the interface at this position of the list; `None` while there is none. A change is no event.
+    pub(crate) fn mtu_of(&self, position: usize) -> Option<u32> {
+        self.watched.get(position).filter(|watched| watched.state != LinkState::Gone).map(|watched| watched.mtu)
     }
 
     /// Hands all waiting changes to `f` and returns how many there were. Never blocks.
@@ -186,6 +193,10 @@ impl Watched {
         let state = interface.map_or(LinkState::Gone, state_of);
         if let Some(interface) = interface {
             self.ifindex = interface.index;
+            // Messages about other things lack it.
+            if interface.mtu > 0 {
+                self.mtu = interface.mtu;
+            }
             if !interface.name.is_empty() && interface.name != self.name {
                 self.name.clone_from(&interface.name);
             }

@@ -305,6 +305,35 @@ fn an_interface_that_cannot_be_opened_yet_is_tried_again() {
 }
 
 #[test]
+fn a_plane_whose_mtu_becomes_too_small_is_down_until_it_is_large_again() {
+    let _alone = alone();
+    let name = "a_plane_whose_mtu_becomes_too_small_is_down_until_it_is_large_again";
+    for attachment in [Attachment::Xdp(Mode::Auto), Attachment::Raw] {
+        let Some(pair) = Pair::new(name, 9000) else { return };
+        add_p1(&pair);
+        let planes = vec![plane("p0"), plane("p1")];
+        let config =
+            DeviceConfig { attachment, required_mtu: 4252, ..DeviceConfig::new("shrinks", planes, [0xfd; 16]) };
+        let device = in_namespace(&pair.a, || Device::open(config)).unwrap();
+        assert!(eventually(Duration::from_secs(5), || has_p1(&device)));
+        ip(&format!("-n {} link set p1 mtu 4252", pair.a)).unwrap();
+        std::thread::sleep(Duration::from_millis(300));
+        assert!(has_p1(&device), "{attachment:?}: that is enough");
+        ip(&format!("-n {} link set p1 mtu 1500", pair.a)).unwrap();
+        assert!(eventually(Duration::from_secs(5), || !has_p1(&device)), "{attachment:?}");
+        // The carrier alone does not make it good.
+        for state in ["down", "up"] {
+            ip(&format!("-n {} link set p1 {state}", pair.b)).unwrap();
+        }
+        std::thread::sleep(Duration::from_millis(300));
+        assert!(!has_p1(&device), "{attachment:?}");
+        ip(&format!("-n {} link set p1 mtu 9000", pair.a)).unwrap();
+        assert!(eventually(Duration::from_secs(10), || has_p1(&device)), "{attachment:?}");
+        assert!(!probe_p1(&pair, &device).is_empty(), "{attachment:?}");
+    }
+}
+
+#[test]
 fn a_device_without_any_interface_is_refused() {
     let _alone = alone();
     let Some(pair) = Pair::new("a_device_without_any_interface_is_refused", 9000) else { return };

@@ -71,11 +71,16 @@ impl Planes {
         self.retry_at = Instant::ZERO;
     }
 
-    /// Puts a placeholder where the interface is gone. The kernel's queue and program go with the port.
+    /// Puts a placeholder where the interface is gone or of no use. The kernel's queue and program go with the port.
     pub(super) fn close(&mut self, plane: usize, port: &mut AnyPort) {
         if let Some(place) = self.places.get_mut(plane).and_then(Option::take) {
             *port = AnyPort::Absent(place);
         }
+    }
+
+    /// Whether the plane's interface no longer takes full packets, for which it would have been refused.
+    pub(super) fn has_shrunk(&self, plane: usize, links: &LinkMonitor) -> bool {
+        links.mtu_of(plane).is_some_and(|mtu| mtu < self.config.required_mtu)
     }
 
     /// Opens the absent ports whose interface is up, and hands their numbers to `opened`.

@@ -350,6 +350,15 @@ impl<'s> Progress<'s> {
             self.take_link(now, event);
             self.shared.raise(self.hook.as_ref(), DeviceEvent::Link(event.to_string()));
         }
+        for plane in 0..self.ports.len() {
+            let open = !matches!(self.ports[plane], AnyPort::Absent(_));
+            if open && self.planes.has_shrunk(plane, &self.links) {
+                self.engine.set_port(now, port_of(plane), false);
+                self.close_port(plane);
+                // Which says why it cannot be opened.
+                self.planes.appeared();
+            }
+        }
         let (engine, outlet, changed) = (&mut self.engine, &mut self.outlet, &mut self.ports_changed);
         self.planes.open_absent(now, &mut self.ports, &self.links, |plane| {
             outlet.replaced(plane);
@@ -368,10 +377,15 @@ impl<'s> Progress<'s> {
         }
         self.engine.set_port(now, port_of(plane), event.state == LinkState::Up);
         if event.state == LinkState::Gone {
-            self.planes.close(plane, port);
-            self.outlet.replaced(plane);
-            self.ports_changed = true;
+            self.close_port(plane);
         }
+    }
+
+    fn close_port(&mut self, plane: usize) {
+        let Some(port) = self.ports.get_mut(plane) else { return };
+        self.planes.close(plane, port);
+        self.outlet.replaced(plane);
+        self.ports_changed = true;
     }
 
     /// Whether a port was opened or closed since the last call.
