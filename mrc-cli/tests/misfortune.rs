@@ -158,6 +158,30 @@ fn a_full_disk_is_named_and_stops_nothing() {
 }
 
 #[test]
+fn a_log_on_a_disk_that_is_full_for_a_while_goes_on_behind_it() {
+    if skip("a_log_on_a_disk_that_is_full_for_a_while_goes_on_behind_it") {
+        return;
+    }
+    let _alone = alone();
+    let prefix = "mrclog";
+    let fabric = fabric(prefix);
+    let disk = FullDisk::at(folder("log").join("disk"));
+    let lines = disk.0.join("agent.json");
+    let log = || std::fs::OpenOptions::new().append(true).create(true).open(&lines).unwrap();
+    let agent = ["mapper", "agent", "--prefix", prefix, "--lab", "hA", "--interval", "5", "--json"];
+    let agent = Command::new(MRC).args(agent).stdin(Stdio::null()).stdout(log()).stderr(log()).spawn();
+    let mut agent = common::Running(agent.unwrap());
+    let has = |state: &str| std::fs::read_to_string(&lines).unwrap().contains(&format!("\"{state}\""));
+    fabric.cut("p0-t0a-t1c").unwrap();
+    std::thread::sleep(Duration::from_secs(3));
+    assert!(!has("started") && !has("down"), "the disk is full");
+    std::fs::remove_file(disk.0.join("filler")).unwrap();
+    fabric.heal("p0-t0a-t1c").unwrap();
+    eventually("a path that is up again", || has("up").then_some(()));
+    assert!(agent.0.try_wait().unwrap().is_none());
+}
+
+#[test]
 fn nobody_without_rights_reads_or_changes_anything() {
     if skip("nobody_without_rights_reads_or_changes_anything") {
         return;
