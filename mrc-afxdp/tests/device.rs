@@ -403,3 +403,23 @@ fn a_device_that_finds_no_descriptors_says_so() {
         panic!("1023 descriptors do not do");
     });
 }
+
+#[test]
+fn events_that_nobody_takes_are_bounded_and_the_newest_stay() {
+    let _alone = alone();
+    let Some(pair) = Pair::new("events_that_nobody_takes_are_bounded_and_the_newest_stay", 9000) else { return };
+    let device = open(&pair.a, "events", Attachment::Raw);
+    let toggle = |up| {
+        device.with_engine(move |engine, now| engine.set_port(now, PortNum::from_plane(0), up)).unwrap();
+    };
+    for _ in 0..2500 {
+        toggle(false);
+        toggle(true);
+    }
+    toggle(false);
+    // What happened before a call is heard before it.
+    device.stats().unwrap();
+    let taken: Vec<_> = std::iter::from_fn(|| device.poll_event()).collect();
+    assert_eq!(taken.len(), 4096);
+    assert!(format!("{:?}", taken.last()).contains("up: false"), "{:?}", taken.last());
+}

@@ -13,6 +13,7 @@
 mod baton;
 mod clock;
 mod drive;
+mod events;
 #[cfg(all(test, not(loom)))]
 mod fake_port;
 mod hold;
@@ -30,7 +31,7 @@ pub use recorder::{DEFAULT_PACKETS, HEAD, RecordedPacket, Recording};
 
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -225,7 +226,7 @@ pub struct Device {
     jobs: mpsc::Sender<Job>,
     drive: Arc<drive::Drive>,
     stop: Arc<AtomicBool>,
-    events: Mutex<mpsc::Receiver<DeviceEvent>>,
+    events: Arc<events::EventQueue>,
     thread: Option<JoinHandle<()>>,
     obtained: Vec<(String, Obtained)>,
     gid: [u8; 16],
@@ -266,8 +267,8 @@ impl Device {
             .map_err(|error| DeviceError::Os { what: "random seed", source: std::io::Error::other(error) })?;
         let obtained = ports.iter().map(|port| (port.name().to_owned(), port.obtained())).collect();
         let (jobs, job_queue) = mpsc::channel();
-        let (event_sender, events) = mpsc::channel();
-        let shared = progress::Shared { jobs: job_queue, events: event_sender, observer: None };
+        let events = Arc::new(events::EventQueue::default());
+        let shared = progress::Shared { jobs: job_queue, events: Arc::clone(&events), observer: None };
         let clock = Clock::start(config.slowness);
         let (name, idle, gid) = (config.name.clone(), config.idle, config.gid);
         let recorded_packets = config.recorded_packets;
@@ -287,16 +288,7 @@ impl Device {
         };
         let thread = process::without_signals(|| thread.spawn(run))
             .map_err(|source| DeviceError::Os { what: "progress thread", source })?;
-        Ok(Self {
-            jobs,
-            drive,
-            stop,
-            events: Mutex::new(events),
-            thread: Some(thread),
-            obtained,
-            gid,
-            recorded_packets,
-        })
+        Ok(Self { jobs, drive, stop, events, thread: Some(thread), obtained, gid, recorded_packets })
     }
 
     /// What each interface obtained when the device was opened, plane 0 first.
@@ -632,10 +624,9 @@ impl Device {
         self.call(move |progress| progress.set_observer(Box::new(observer)))
     }
 
-    /// The oldest event; never blocks.
+    /// The oldest event; never blocks. The newest 4096 are kept for a program that does not ask.
     pub fn poll_event(&self) -> Option<DeviceEvent> {
-        let events = self.events.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        events.try_recv().ok()
+        self.events.pop()
     }
 }
 

@@ -12,6 +12,7 @@ use mrc_wire::{Ev, PortNum, Rkey};
 
 use super::clock::Clock;
 use super::drive::Drive;
+use super::events::EventQueue;
 use super::hold::Hold;
 use super::planes::Planes;
 use super::queue::{CompletionWaker, Post, Work};
@@ -41,7 +42,7 @@ const LINK_LOOK_NS: u64 = 200_000;
 /// What the thread shares with the application.
 pub(super) struct Shared {
     pub(super) jobs: mpsc::Receiver<Job>,
-    pub(super) events: mpsc::Sender<DeviceEvent>,
+    pub(super) events: Arc<EventQueue>,
     /// Hears of every event besides the application.
     pub(super) observer: Option<EventHook>,
 }
@@ -53,8 +54,7 @@ impl Shared {
         }
         match hook {
             Some(hook) => hook(event),
-            // Nobody listens when the device is being closed.
-            None => drop(self.events.send(event)),
+            None => self.events.push(event),
         }
     }
 }
