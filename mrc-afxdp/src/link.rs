@@ -77,6 +77,8 @@ struct Watched {
 pub struct LinkMonitor {
     socket: Socket,
     watched: Vec<Watched>,
+    /// The kernel dropped events, and the whole state was not looked at since.
+    missed: bool,
 }
 
 fn state_of(interface: &Interface) -> LinkState {
@@ -105,7 +107,7 @@ impl LinkMonitor {
             mtu: 0,
             state: LinkState::Gone,
         });
-        let mut monitor = Self { socket, watched: watched.collect() };
+        let mut monitor = Self { socket, watched: watched.collect(), missed: false };
         monitor.look(&mut |_| ())?;
         Ok(monitor)
     }
@@ -137,13 +139,23 @@ impl LinkMonitor {
         };
         // Bounded: a namespace that flaps faster than we read must not hold the loop.
         for _ in 0..256 {
-            let watched = &mut self.watched;
-            match self.socket.try_receive(|message| note(watched, message, &mut report)) {
-                Ok(true) => {}
-                Ok(false) => break,
-                // The kernel dropped events: look at the whole state instead.
-                Err(Errno::NOBUFS) => self.look(&mut report)?,
-                Err(Errno::INTR) => {}
+            let (watched, missed) = (&mut self.watched, self.missed);
+            let hear = |message: Message<'_>| {
+                if !missed {
+                    note(watched, message, &mut report);
+                }
+            };
+            match self.socket.try_receive(hear) {
+                Ok(true) | Err(Errno::INTR) => {}
+                Ok(false) => {
+                    if self.missed {
+                        self.look(&mut report)?;
+                        self.missed = false;
+                    }
+                    break;
+                }
+                // The kernel dropped events. Those that wait still are older: they go, and then the whole state is looked at.
+                Err(Errno::NOBUFS) => self.missed = true,
                 Err(error) => return Err(error.into()),
             }
         }
