@@ -124,7 +124,8 @@ impl LinkMonitor {
 
     /// Last known MTU of the interface at this position of the list; `None` while there is none. A change is no event.
     pub(crate) fn mtu_of(&self, position: usize) -> Option<u32> {
-        self.watched.get(position).filter(|watched| watched.state != LinkState::Gone).map(|watched| watched.mtu)
+        let there = |watched: &&Watched| watched.state != LinkState::Gone && watched.mtu > 0;
+        self.watched.get(position).filter(there).map(|watched| watched.mtu)
     }
 
     /// Hands all waiting changes to `f` and returns how many there were. Never blocks.
