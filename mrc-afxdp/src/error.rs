@@ -170,7 +170,13 @@ impl fmt::Display for SetupError {
                 write!(f, "the kernel's verifier refused the XDP program (a defect, please report): {}", log.trim())
             }
             Problem::Os { step, errno } => {
-                write!(f, "cannot {step}: {}; `mrc doctor {name}` may tell why", Errno::from_raw_os_error(*errno))
+                let errno = Errno::from_raw_os_error(*errno);
+                write!(f, "cannot {step}: {errno}; ")?;
+                match errno {
+                    Errno::MFILE => f.write_str("raise `ulimit -n`"),
+                    Errno::NFILE => f.write_str("raise the machine's `fs.file-max`"),
+                    _ => write!(f, "`mrc doctor {name}` may tell why"),
+                }
             }
         }
     }

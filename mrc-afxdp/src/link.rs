@@ -62,8 +62,13 @@ impl fmt::Display for LinkEvent {
 #[derive(Debug)]
 struct Watched {
     position: usize,
+    /// 0 while it is gone: its index may be given to another interface.
     ifindex: u32,
+    /// The name that the list has; an interface that comes is watched if it has this one.
+    awaited: String,
+    /// The name when it was last seen.
     name: String,
+    mtu: u32,
     state: LinkState,
 }
 
@@ -72,6 +77,8 @@ struct Watched {
 pub struct LinkMonitor {
     socket: Socket,
     watched: Vec<Watched>,
+    /// The kernel dropped events, and the whole state was not looked at since.
+    missed: bool,
 }
 
 fn state_of(interface: &Interface) -> LinkState {
@@ -83,8 +90,9 @@ fn state_of(interface: &Interface) -> LinkState {
 }
 
 impl LinkMonitor {
-    /// Starts to watch the interfaces with these indexes and names; call it in the namespace they live in. Once no interface
-    /// has the index (0: from the beginning), the next one that has the name is watched in its place.
+    /// Starts to watch the interfaces with these indexes and names; call it in the namespace they live in. Once the interface
+    /// is gone (index 0: from the beginning), the next one that has the name is watched in its place. One that is renamed stays
+    /// watched.
     ///
     /// # Errors
     /// Netlink cannot be used. An interface that does not exist is no error: its state is [`LinkState::Gone`].
@@ -94,10 +102,12 @@ impl LinkMonitor {
         let watched = interfaces.into_iter().enumerate().map(|(position, (ifindex, name))| Watched {
             position,
             ifindex,
+            awaited: name.to_owned(),
             name: name.to_owned(),
+            mtu: 0,
             state: LinkState::Gone,
         });
-        let mut monitor = Self { socket, watched: watched.collect() };
+        let mut monitor = Self { socket, watched: watched.collect(), missed: false };
         monitor.look(&mut |_| ())?;
         Ok(monitor)
     }
@@ -112,6 +122,12 @@ impl LinkMonitor {
         self.watched.get(position).map(|watched| watched.state)
     }
 
+    /// Last known MTU of the interface at this position of the list; `None` while there is none. A change is no event.
+    pub(crate) fn mtu_of(&self, position: usize) -> Option<u32> {
+        let there = |watched: &&Watched| watched.state != LinkState::Gone && watched.mtu > 0;
+        self.watched.get(position).filter(there).map(|watched| watched.mtu)
+    }
+
     /// Hands all waiting changes to `f` and returns how many there were. Never blocks.
     ///
     /// # Errors
@@ -124,13 +140,23 @@ impl LinkMonitor {
         };
         // Bounded: a namespace that flaps faster than we read must not hold the loop.
         for _ in 0..256 {
-            let watched = &mut self.watched;
-            match self.socket.try_receive(|message| note(watched, message, &mut report)) {
-                Ok(true) => {}
-                Ok(false) => break,
-                // The kernel dropped events: look at the whole state instead.
-                Err(Errno::NOBUFS) => self.look(&mut report)?,
-                Err(Errno::INTR) => {}
+            let (watched, missed) = (&mut self.watched, self.missed);
+            let hear = |message: Message<'_>| {
+                if !missed {
+                    note(watched, message, &mut report);
+                }
+            };
+            match self.socket.try_receive(hear) {
+                Ok(true) | Err(Errno::INTR) => {}
+                Ok(false) => {
+                    if self.missed {
+                        self.look(&mut report)?;
+                        self.missed = false;
+                    }
+                    break;
+                }
+                // The kernel dropped events. Those that wait still are older: they go, and then the whole state is looked at.
+                Err(Errno::NOBUFS) => self.missed = true,
                 Err(error) => return Err(error.into()),
             }
         }
@@ -170,22 +196,28 @@ fn note(watched: &mut [Watched], message: Message<'_>, report: &mut dyn FnMut(&L
 impl Watched {
     /// Whether `interface` is the one to watch.
     fn is(&self, interface: &Interface) -> bool {
-        let by_name = self.state == LinkState::Gone && !self.name.is_empty() && self.name == interface.name;
-        self.ifindex == interface.index || by_name
+        if self.ifindex == 0 {
+            return !self.awaited.is_empty() && self.awaited == interface.name;
+        }
+        self.ifindex == interface.index
     }
 
     fn update(&mut self, interface: Option<&Interface>, report: &mut dyn FnMut(&LinkEvent)) {
         let state = interface.map_or(LinkState::Gone, state_of);
         if let Some(interface) = interface {
             self.ifindex = interface.index;
+            // Messages about other things lack it.
+            if interface.mtu > 0 {
+                self.mtu = interface.mtu;
+            }
             if !interface.name.is_empty() && interface.name != self.name {
                 self.name.clone_from(&interface.name);
             }
         }
+        let ifindex = if state == LinkState::Gone { core::mem::take(&mut self.ifindex) } else { self.ifindex };
         if self.state != state {
             self.state = state;
-            let Self { position, ifindex, ref name, state } = *self;
-            report(&LinkEvent { position, ifindex, name: name.clone(), state });
+            report(&LinkEvent { position: self.position, ifindex, name: self.name.clone(), state });
         }
     }
 }

@@ -166,6 +166,10 @@ fn attach(program: &OwnedFd, interface: &Interface, config: &XskConfig) -> Resul
                 return Err(Problem::MissingRight { step: "attach the XDP program", rights: rights(errno) });
             }
             Err(Errno::NODEV) => return Err(Problem::UnknownInterface),
+            // The process or the machine has nothing left, whatever the interface can do.
+            Err(errno @ (Errno::MFILE | Errno::NFILE | Errno::NOMEM)) => {
+                return Err(Problem::Os { step: "attach the XDP program", errno: errno.raw_os_error() });
+            }
             // The driver has no hook, or not for this MTU, or (EINVAL) the kernel has no XDP links.
             Err(errno) => Problem::ModeUnsupported { errno: errno.raw_os_error() },
         };

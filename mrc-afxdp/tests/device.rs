@@ -305,10 +305,121 @@ fn an_interface_that_cannot_be_opened_yet_is_tried_again() {
 }
 
 #[test]
+fn a_plane_whose_mtu_becomes_too_small_is_down_until_it_is_large_again() {
+    let _alone = alone();
+    let name = "a_plane_whose_mtu_becomes_too_small_is_down_until_it_is_large_again";
+    for attachment in [Attachment::Xdp(Mode::Auto), Attachment::Raw] {
+        let Some(pair) = Pair::new(name, 9000) else { return };
+        add_p1(&pair);
+        let planes = vec![plane("p0"), plane("p1")];
+        let config =
+            DeviceConfig { attachment, required_mtu: 4252, ..DeviceConfig::new("shrinks", planes, [0xfd; 16]) };
+        let device = in_namespace(&pair.a, || Device::open(config)).unwrap();
+        assert!(eventually(Duration::from_secs(5), || has_p1(&device)));
+        ip(&format!("-n {} link set p1 mtu 4252", pair.a)).unwrap();
+        std::thread::sleep(Duration::from_millis(300));
+        assert!(has_p1(&device), "{attachment:?}: that is enough");
+        ip(&format!("-n {} link set p1 mtu 1500", pair.a)).unwrap();
+        assert!(eventually(Duration::from_secs(5), || !has_p1(&device)), "{attachment:?}");
+        // The carrier alone does not make it good.
+        for state in ["down", "up"] {
+            ip(&format!("-n {} link set p1 {state}", pair.b)).unwrap();
+        }
+        std::thread::sleep(Duration::from_millis(300));
+        assert!(!has_p1(&device), "{attachment:?}");
+        ip(&format!("-n {} link set p1 mtu 9000", pair.a)).unwrap();
+        assert!(eventually(Duration::from_secs(10), || has_p1(&device)), "{attachment:?}");
+        assert!(!probe_p1(&pair, &device).is_empty(), "{attachment:?}");
+    }
+}
+
+#[test]
 fn a_device_without_any_interface_is_refused() {
     let _alone = alone();
     let Some(pair) = Pair::new("a_device_without_any_interface_is_refused", 9000) else { return };
     let config = DeviceConfig::new("none", vec![plane("q0"), plane("q1")], [0xfd; 16]);
     let error = in_namespace(&pair.a, || Device::open(config)).unwrap_err().to_string();
     assert!(error.contains("interface q0") && error.contains("no such interface"), "{error}");
+}
+
+/// The process's own limit of open files, given back at the end.
+struct FileLimit(libc::rlimit);
+
+impl FileLimit {
+    fn set(files: u64) -> Self {
+        let mut old = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: room for the answer.
+        assert_eq!(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut old) }, 0);
+        let new = libc::rlimit { rlim_cur: files, ..old };
+        // SAFETY: only reads its argument.
+        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const new) }, 0);
+        Self(old)
+    }
+}
+
+impl Drop for FileLimit {
+    fn drop(&mut self) {
+        // SAFETY: only reads its argument.
+        unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const self.0) };
+    }
+}
+
+#[test]
+fn a_plane_is_closed_and_opened_again_though_descriptors_ran_out() {
+    let _alone = alone();
+    let name = "a_plane_is_closed_and_opened_again_though_descriptors_ran_out";
+    let Some(pair) = Pair::new(name, 9000) else { return };
+    add_p1(&pair);
+    let config = DeviceConfig::new("files", vec![plane("p0"), plane("p1")], [0xfd; 16]);
+    let device = in_namespace(&pair.a, || Device::open(config)).unwrap();
+    assert!(eventually(Duration::from_secs(5), || has_p1(&device)));
+    let mut later = std::process::Command::new("sh");
+    let mut gone = later.arg("-c").arg(format!("sleep 0.5; ip -n {} link del p1", pair.a)).spawn().unwrap();
+    let none_left = FileLimit::set(1);
+    assert!(gone.wait().unwrap().success());
+    assert!(eventually(Duration::from_secs(5), || !has_p1(&device)));
+    // It is down before it is gone.
+    std::thread::sleep(Duration::from_millis(300));
+    drop(none_left);
+    add_p1(&pair);
+    assert!(eventually(Duration::from_secs(5), || has_p1(&device)));
+    assert!(!probe_p1(&pair, &device).is_empty());
+}
+
+#[test]
+fn a_device_that_finds_no_descriptors_says_so() {
+    let _alone = alone();
+    let Some(pair) = Pair::new("a_device_that_finds_no_descriptors_says_so", 9000) else { return };
+    in_namespace(&pair.a, || {
+        for files in 1..1024 {
+            let _few = FileLimit::set(files);
+            let config = DeviceConfig::new("few", vec![plane("p0")], [0xfd; 16]);
+            let text = match Device::open(config) {
+                Ok(device) => return device.stats().map(drop).unwrap(),
+                Err(error) => error.to_string(),
+            };
+            assert!(text.contains("Too many open files") && !text.contains("cannot do this"), "{files}: {text}");
+        }
+        panic!("1023 descriptors do not do");
+    });
+}
+
+#[test]
+fn events_that_nobody_takes_are_bounded_and_the_newest_stay() {
+    let _alone = alone();
+    let Some(pair) = Pair::new("events_that_nobody_takes_are_bounded_and_the_newest_stay", 9000) else { return };
+    let device = open(&pair.a, "events", Attachment::Raw);
+    let toggle = |up| {
+        device.with_engine(move |engine, now| engine.set_port(now, PortNum::from_plane(0), up)).unwrap();
+    };
+    for _ in 0..2500 {
+        toggle(false);
+        toggle(true);
+    }
+    toggle(false);
+    // What happened before a call is heard before it.
+    device.stats().unwrap();
+    let taken: Vec<_> = std::iter::from_fn(|| device.poll_event()).collect();
+    assert_eq!(taken.len(), 4096);
+    assert!(format!("{:?}", taken.last()).contains("up: false"), "{:?}", taken.last());
 }

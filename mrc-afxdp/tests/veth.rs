@@ -395,6 +395,68 @@ fn link_events_come_with_the_name() {
 }
 
 #[test]
+fn the_interface_that_comes_is_the_one_with_the_name() {
+    let Some(pair) = Pair::new("the_interface_that_comes_is_the_one_with_the_name", 1500) else {
+        return;
+    };
+    let index = in_namespace(&pair.a, || Interface::by_name("p0").unwrap().index);
+    let mut monitor = in_namespace(&pair.a, || LinkMonitor::new([(index, "p0")]).unwrap());
+    let mut becomes = |state: LinkState| {
+        let mut seen = Vec::new();
+        let came = eventually(Duration::from_secs(3), || {
+            monitor.poll(|event| seen.push(event.to_string())).unwrap();
+            monitor.state_of(0) == Some(state)
+        });
+        assert!(came, "{state:?}: {seen:?}");
+        seen
+    };
+    becomes(LinkState::Up);
+    // The one that is watched may be renamed.
+    ip(&format!("-n {} link set p0 down", pair.a)).unwrap();
+    ip(&format!("-n {} link set p0 name old0", pair.a)).unwrap();
+    ip(&format!("-n {} link set old0 up", pair.a)).unwrap();
+    let seen = becomes(LinkState::Up);
+    assert!(seen.last().is_some_and(|event| event.contains("old0")), "{seen:?}");
+    ip(&format!("-n {} link del old0", pair.a)).unwrap();
+    becomes(LinkState::Gone);
+    // Others have its index, or the name that it had at the end.
+    ip(&format!("-n {} link add other0 index {index} type bridge", pair.a)).unwrap();
+    ip(&format!("-n {} link set other0 up", pair.a)).unwrap();
+    ip(&format!("-n {} link add old0 type bridge", pair.a)).unwrap();
+    assert_eq!(becomes(LinkState::Gone), [""; 0]);
+    ip(&format!("link add p0 netns {} type veth peer name p0 netns {}", pair.a, pair.b)).unwrap();
+    ip(&format!("-n {} link set p0 up", pair.b)).unwrap();
+    ip(&format!("-n {} link set p0 up", pair.a)).unwrap();
+    becomes(LinkState::Up);
+}
+
+#[test]
+fn more_link_events_than_the_kernel_keeps_leave_the_last_state() {
+    let Some(pair) = Pair::new("more_link_events_than_the_kernel_keeps_leave_the_last_state", 1500) else {
+        return;
+    };
+    let index = in_namespace(&pair.a, || Interface::by_name("p0").unwrap().index);
+    let mut monitor = in_namespace(&pair.a, || LinkMonitor::new([(index, "p0")]).unwrap());
+    let batch = std::env::temp_dir().join(format!("mrc-flaps-{}", std::process::id()));
+    std::fs::write(&batch, "link set p0 up\nlink set p0 down\n".repeat(3000)).unwrap();
+    ip(&format!("-n {} -batch {}", pair.a, batch.display())).unwrap();
+    std::fs::remove_file(&batch).unwrap();
+    ip(&format!("-n {} link del p0", pair.a)).unwrap();
+    let mut becomes = |state: LinkState| {
+        let came = eventually(Duration::from_secs(3), || {
+            in_namespace(&pair.a, || monitor.poll(|_| ())).unwrap();
+            monitor.state_of(0) == Some(state)
+        });
+        assert!(came, "{state:?}: {:?}", monitor.state_of(0));
+    };
+    becomes(LinkState::Gone);
+    ip(&format!("link add p0 netns {} type veth peer name p0 netns {}", pair.a, pair.b)).unwrap();
+    ip(&format!("-n {} link set p0 up", pair.b)).unwrap();
+    ip(&format!("-n {} link set p0 up", pair.a)).unwrap();
+    becomes(LinkState::Up);
+}
+
+#[test]
 fn a_port_survives_its_link_and_reports_its_end() {
     let Some(pair) = Pair::new("a_port_survives_its_link_and_reports_its_end", 1500) else {
         return;

@@ -4,6 +4,7 @@
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd as _;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
@@ -21,6 +22,8 @@ const MAX_FOLLOWERS: usize = 32;
 const MAX_WAITING: usize = 1 << 20;
 /// How often a waiting server looks whether it shall end, and whether there is something new.
 const GLANCE: Duration = Duration::from_millis(100);
+/// Rest of a server that cannot take a connection.
+const REST: Duration = Duration::from_millis(20);
 
 /// An answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -248,8 +251,28 @@ pub fn serve(listener: &TcpListener, is_over: &dyn Fn() -> bool, mut site: Site<
     Ok(())
 }
 
+/// What `accept` gave, if that is a connection. Where the process has no descriptor left, the listener stays readable: without the
+/// rest the caller's loop would take a whole processor.
+pub fn accepted<C>(outcome: std::io::Result<C>) -> Option<C> {
+    static TOLD: AtomicBool = AtomicBool::new(false);
+    match outcome {
+        Ok(connection) => {
+            TOLD.store(false, Ordering::Relaxed);
+            Some(connection)
+        }
+        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::ConnectionAborted) => None,
+        Err(error) => {
+            if !TOLD.swap(true, Ordering::Relaxed) {
+                log::warn!("a connection cannot be taken: {error}; `ulimit -n` limits the open files of a process");
+            }
+            std::thread::sleep(REST);
+            None
+        }
+    }
+}
+
 fn accept(listener: &TcpListener, clients: &mut Vec<Client>) {
-    while let Ok((stream, from)) = listener.accept() {
+    while let Some((stream, from)) = accepted(listener.accept()) {
         if clients.len() == MAX_CLIENTS
             && let Some(silent) = clients.iter().position(|client| !client.answered)
         {

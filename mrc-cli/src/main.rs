@@ -1,5 +1,7 @@
 //! The `mrc` program: argument parsing and dispatch only; each command lives in `cmd/`.
 #![forbid(unsafe_code)]
+// `println!` and its like panic where nobody reads or the disk is full: `out` has others.
+#![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 #![allow(unreachable_pub)] // a binary has no public API; `pub` marks the doors between its modules
 
 mod cmd;
@@ -57,12 +59,12 @@ fn main() -> ExitCode {
         Ok(code) => match out::lost() {
             None => code,
             Some(error) => {
-                eprintln!("mrc: cannot write to standard output: {error}");
+                out::errln!("mrc: cannot write to standard output: {error}");
                 ExitCode::FAILURE
             }
         },
         Err(error) => {
-            eprintln!("mrc: {}", chain(&error));
+            out::errln!("mrc: {}", chain(&error));
             usage::exit_code(&error)
         }
     }

@@ -1,6 +1,7 @@
 //! Standard output that a reader may leave early, as in `mrc decode FILE | head`: what comes after is dropped, and the command
 //! goes on to its end, so that nothing it made stays behind. Output that is lost for any other reason, such as a full disk,
-//! makes the program fail.
+//! makes the program fail in the end; until then it goes on to print, because a program that runs for months outlives a disk that is
+//! full for a minute. What is said on standard error is no result: it may be lost.
 
 use std::fmt::Arguments;
 use std::fs::{self, File};
@@ -14,9 +15,9 @@ use anyhow::Context as _;
 static CLOSED: AtomicBool = AtomicBool::new(false);
 static LOST: OnceLock<String> = OnceLock::new();
 
-/// Whether nobody reads any more: long output may end here.
+/// Whether nobody reads any more, or the output has lost something already: long output may end here.
 pub fn is_closed() -> bool {
-    CLOSED.load(Ordering::Relaxed)
+    CLOSED.load(Ordering::Relaxed) || lost().is_some()
 }
 
 /// Why output was lost although somebody wanted it.
@@ -26,16 +27,22 @@ pub fn lost() -> Option<&'static str> {
 
 /// Prints; [`outln!`] and [`out!`] are its shorter forms.
 pub fn text(text: Arguments<'_>, end: &str) {
-    if is_closed() {
+    if CLOSED.load(Ordering::Relaxed) {
         return;
     }
     let mut out = std::io::stdout().lock();
     if let Err(error) = write!(out, "{text}{end}").and_then(|()| out.flush()) {
-        CLOSED.store(true, Ordering::Relaxed);
-        if error.kind() != ErrorKind::BrokenPipe {
+        if error.kind() == ErrorKind::BrokenPipe {
+            CLOSED.store(true, Ordering::Relaxed);
+        } else {
             LOST.get_or_init(|| error.to_string());
         }
     }
+}
+
+/// Says something on standard error, if it can be written there; [`errln!`] is the shorter form.
+pub fn said(text: Arguments<'_>) {
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
 /// Asks whether a file can be written before the work of which it is to hold the results. What is there stays.
@@ -63,6 +70,11 @@ macro_rules! outln {
 macro_rules! out {
     ($($text:tt)*) => { $crate::out::text(format_args!($($text)*), "") };
 }
+/// `eprintln!` that outlives its reader and a full disk, where that one panics.
+macro_rules! errln {
+    ($($text:tt)*) => { $crate::out::said(format_args!($($text)*)) };
+}
+pub(crate) use errln;
 pub(crate) use out;
 pub(crate) use outln;
 

@@ -11,6 +11,7 @@ use mrc_verbs_shim::QpState;
 use serde::Serialize;
 
 use crate::interrupt::Interrupt;
+use crate::out::errln;
 use crate::session::DeviceArgs;
 use crate::transfer::Transfer;
 
@@ -186,7 +187,7 @@ pub fn run(each: Duration, interrupt: &Interrupt) -> anyhow::Result<Report> {
     let mut transfer = Transfer::open(&fabric, &DeviceArgs { timeout: TIMEOUT, ..DeviceArgs::own_fabric(true) })?;
     let mut phases = Vec::new();
     for weather in Weather::ALL {
-        eprintln!("{} for {:.1} s", weather.name(), each.as_secs_f64());
+        errln!("{} for {:.1} s", weather.name(), each.as_secs_f64());
         let phase = phase(&mut transfer, &fabric, weather, each, interrupt)?;
         // What was cut short says nothing of its weather.
         if interrupt.is_set() {

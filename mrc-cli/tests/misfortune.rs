@@ -158,6 +158,110 @@ fn a_full_disk_is_named_and_stops_nothing() {
 }
 
 #[test]
+fn a_log_on_a_disk_that_is_full_for_a_while_goes_on_behind_it() {
+    if skip("a_log_on_a_disk_that_is_full_for_a_while_goes_on_behind_it") {
+        return;
+    }
+    let _alone = alone();
+    let prefix = "mrclog";
+    let fabric = fabric(prefix);
+    let disk = FullDisk::at(folder("log").join("disk"));
+    let lines = disk.0.join("agent.json");
+    let log = || std::fs::OpenOptions::new().append(true).create(true).open(&lines).unwrap();
+    let agent = ["mapper", "agent", "--prefix", prefix, "--lab", "hA", "--interval", "5", "--json"];
+    let agent = Command::new(MRC).args(agent).stdin(Stdio::null()).stdout(log()).stderr(log()).spawn();
+    let mut agent = common::Running(agent.unwrap());
+    let has = |state: &str| std::fs::read_to_string(&lines).unwrap().contains(&format!("\"{state}\""));
+    fabric.cut("p0-t0a-t1c").unwrap();
+    std::thread::sleep(Duration::from_secs(3));
+    assert!(!has("started") && !has("down"), "the disk is full");
+    std::fs::remove_file(disk.0.join("filler")).unwrap();
+    fabric.heal("p0-t0a-t1c").unwrap();
+    eventually("a path that is up again", || has("up").then_some(()));
+    assert!(agent.0.try_wait().unwrap().is_none());
+}
+
+/// A command with room for so many descriptors; what it says goes into a file.
+fn start_with(files: usize, args: &[&str], says: &Path) -> common::Running {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("ulimit -n {files}; exec \"$@\""), "sh", MRC]).args(args).stdin(Stdio::null());
+    let says = std::fs::File::create(says).unwrap();
+    common::Running(shell.stdout(Stdio::null()).stderr(says).spawn().unwrap())
+}
+
+/// Processor time of a process, in hundredths of a second.
+fn processor_time(pid: u32) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let after_name: Vec<&str> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
+    after_name[11].parse::<u64>().unwrap() + after_name[12].parse::<u64>().unwrap()
+}
+
+#[test]
+fn a_server_without_descriptors_says_so_and_does_not_spin() {
+    if skip("a_server_without_descriptors_says_so_and_does_not_spin") {
+        return;
+    }
+    let _alone = alone();
+    let prefix = "mrcnofd";
+    let _fabric = fabric(prefix);
+    let _writes = start(&["write-bw", "--prefix", prefix, "--lab", "hB", "-p", "18794"]);
+    let folder = folder("nofd");
+    let says = folder.join("says");
+    let db = folder.join("map.db");
+    let collect = ["mapper", "collect", "--prefix", prefix, "--db", db.to_str().unwrap(), "--http", "127.0.0.1:18792"];
+    for (files, args, address) in [
+        (16, &["metrics", "--listen", "127.0.0.1:18791"][..], "127.0.0.1:18791"),
+        (18, &[&collect[..], &["--listen", "127.0.0.1:18793"]].concat(), "127.0.0.1:18793"),
+        (
+            32,
+            &[
+                "write-bw",
+                "--prefix",
+                prefix,
+                "--lab",
+                "hA",
+                "localhost",
+                "-p",
+                "18794",
+                "-D",
+                "60",
+                "--rate-limit",
+                "1mbit",
+            ],
+            "",
+        ),
+    ] {
+        let server = start_with(files, args, &says);
+        let pid = server.0.id();
+        let socket = format!("/run/mrc/engines/{pid}-0");
+        let connect = || -> Option<Box<dyn std::any::Any>> {
+            Some(match address {
+                "" => Box::new(std::os::unix::net::UnixStream::connect(&socket).ok()?),
+                _ => Box::new(std::net::TcpStream::connect(address).ok()?),
+            })
+        };
+        let mut idle = vec![eventually("the server", connect)];
+        idle.extend((0..12).map_while(|_| connect()));
+        eventually("a word about descriptors", || {
+            std::fs::read_to_string(&says).unwrap().contains("`ulimit -n`").then_some(())
+        });
+        let before = processor_time(pid);
+        std::thread::sleep(Duration::from_secs(1));
+        let taken = processor_time(pid) - before;
+        assert!(taken < 40, "{args:?}: {taken} hundredths of a second in one");
+        drop(idle);
+        eventually("an answer", || {
+            let output = match address {
+                "" => mrc(&["control", "--pid", &pid.to_string(), "state"]),
+                "127.0.0.1:18793" => mrc(&["metrics", "--collector", "127.0.0.1:18792"]),
+                _ => Command::new("curl").args(["-sf", &format!("http://{address}/metrics")]).output().unwrap(),
+            };
+            output.status.success().then_some(())
+        });
+    }
+}
+
+#[test]
 fn nobody_without_rights_reads_or_changes_anything() {
     if skip("nobody_without_rights_reads_or_changes_anything") {
         return;

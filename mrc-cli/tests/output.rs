@@ -48,6 +48,23 @@ fn output_that_cannot_be_written_is_an_error() {
 }
 
 #[test]
+fn an_error_that_cannot_be_told_changes_no_exit_code() {
+    let Ok(full) = File::options().write(true).open("/dev/full") else { return };
+    let (reader, nobody_reads) = std::io::pipe().unwrap();
+    drop(reader);
+    for args in [&["decode", "nosuch.pcap"][..], &["lab", "status", "--prefix", "nosuch"]] {
+        let code = |stderr: Stdio| {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_mrc"));
+            command.args(args).stdout(Stdio::null()).stderr(stderr).status().unwrap().code()
+        };
+        let expected = code(Stdio::null());
+        assert!(matches!(expected, Some(1..=3)), "{args:?}: {expected:?}");
+        assert_eq!(code(full.try_clone().unwrap().into()), expected, "{args:?}");
+        assert_eq!(code(nobody_reads.try_clone().unwrap().into()), expected, "{args:?}");
+    }
+}
+
+#[test]
 fn results_that_have_no_place_are_refused_before_the_work() {
     let folder = std::env::temp_dir().join(format!("mrc-noplace-{}", std::process::id()));
     for name in ["p0-hA.pcapng", "mrc-demo.svg"] {

@@ -1,12 +1,16 @@
 //! Builds, breaks, heals and removes the fabric.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
 
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::exec::{LabError, enter, ip, ip_batch, ip4_batch, requirements};
 use crate::shape::{Host, Link, Node, Shape, check_prefix, device, index_of, mac};
+
+/// No prefix has a dot.
+const LOCK: &str = "/run/mrc/lab.lock";
 
 /// State of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -58,15 +62,29 @@ pub struct Fabric {
     remove_on_drop: bool,
 }
 
+/// Held by the only process that builds or removes fabrics. The kernel takes it from one that is killed.
+fn alone() -> Result<File, LabError> {
+    let lock = || {
+        std::fs::create_dir_all("/run/mrc")?;
+        let file = File::create(LOCK)?;
+        file.lock()?;
+        Ok(file)
+    };
+    lock().map_err(|source| LabError::Os { what: LOCK.to_owned(), source })
+}
+
 impl Fabric {
-    /// Builds a fabric; what stood under the same prefix is removed first, so a crash leaves nothing that matters.
+    /// Builds a fabric; what stood under the same prefix is removed first, so a crash leaves nothing that matters. Whoever builds or
+    /// removes one at the same time waits.
     ///
     /// # Errors
     /// What is missing, what is impossible, or which command failed; nothing is left then.
     pub fn up(shape: Shape) -> Result<Self, LabError> {
         shape.check()?;
         requirements()?;
-        Self::remove(&shape.prefix)?;
+        // Dropped last: a fabric that cannot be built is removed before others go on.
+        let _alone = alone()?;
+        Self::remove_now(&shape.prefix)?;
         let mut fabric = Self { shape, remove_on_drop: true };
         fabric.build()?;
         fabric.remove_on_drop = false;
@@ -204,6 +222,12 @@ impl Fabric {
     /// A namespace could not be removed.
     pub fn remove(prefix: &str) -> Result<usize, LabError> {
         check_prefix(prefix)?;
+        let _alone = alone()?;
+        Self::remove_now(prefix)
+    }
+
+    /// As [`Self::remove`], for who builds or removes alone already.
+    fn remove_now(prefix: &str) -> Result<usize, LabError> {
         let names = namespaces(prefix)?;
         let lines: Vec<String> = names.iter().map(|name| format!("netns del {name}")).collect();
         if !lines.is_empty() {
@@ -343,7 +367,7 @@ impl Fabric {
 impl Drop for Fabric {
     fn drop(&mut self) {
         if self.remove_on_drop
-            && let Err(error) = Self::remove(&self.shape.prefix)
+            && let Err(error) = Self::remove_now(&self.shape.prefix)
         {
             log::error!("fabric {} was not removed: {error}", self.shape.prefix);
         }

@@ -130,6 +130,24 @@ fn up_twice_down_twice_leaves_nothing() {
 }
 
 #[test]
+fn two_that_build_the_same_do_so_one_after_the_other() {
+    if skip("two_that_build_the_same_do_so_one_after_the_other") {
+        return;
+    }
+    let shape = Shape { prefix: format!("mrctest{}two", std::process::id()), ..Shape::default() };
+    for _ in 0..3 {
+        let built: Vec<_> = std::thread::scope(|scope| {
+            let build = || Fabric::up(shape.clone()).map(|fabric| fabric.shape().clone()).map_err(|e| e.to_string());
+            let both = [scope.spawn(build), scope.spawn(build)];
+            both.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        let missing = Fabric::discover(&shape.prefix).map(|fabric| fabric.guarded().missing().unwrap());
+        assert!(built.iter().all(Result::is_ok), "{built:?}");
+        assert_eq!(missing.unwrap(), [""; 0]);
+    }
+}
+
+#[test]
 fn a_namespace_of_its_own() {
     let Some(fabric) = fabric("enter", Shape { planes: 1, t1: 1, ..Shape::default() }) else { return };
     let host = fabric.host("hA").unwrap();

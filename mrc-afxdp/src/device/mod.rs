@@ -254,12 +254,13 @@ impl Device {
         }
         let mut endpoint = config.endpoint.clone();
         endpoint.gids[0] = Some(Ip::V6(config.gid));
-        let ports = planes::open_all(&config)?;
+        let (planes, ports) = planes::Planes::open(config.clone())?;
         for ((plane, port), slot) in config.planes.iter().zip(&ports).zip(&mut endpoint.ports) {
             *slot = Some(PortConfig { mac: port.mac(), sid: plane.sid, addr: plane.addr });
         }
         let watched = config.planes.iter().zip(&ports).map(|(plane, port)| (port.ifindex(), plane.interface.as_str()));
         let links = LinkMonitor::new(watched).map_err(|source| DeviceError::Os { what: "netlink", source })?;
+        let wakers = thread::Wakers::new(&ports, &links).map_err(|source| DeviceError::Os { what: "dup", source })?;
         let bell = Doorbell::new().map_err(|source| DeviceError::Os { what: "eventfd", source })?;
         let mut seed = [0; Seed::LEN];
         getrandom::fill(&mut seed)
@@ -274,7 +275,7 @@ impl Device {
         let storage = MutBorrow::new(OwnedStorage::new(config.limits)?);
         let nic = drive::Nic::try_new(storage, |storage| {
             Endpoint::new(endpoint, storage.borrow_mut().lend(), seed)
-                .map(|engine| progress::Progress::new(engine, ports, links, shared, config, clock))
+                .map(|engine| progress::Progress::new(engine, ports, planes, links, shared, &config, clock))
         })?;
         let drive = Arc::new(drive::Drive::new(nic, bell, clock));
         let stop = Arc::new(AtomicBool::new(false));
@@ -283,7 +284,7 @@ impl Device {
         let run = move || {
             // However the loop ends: rings close, calls fail, interfaces are free.
             let _last = drive::Last(&driven);
-            thread::run(&driven, &told, idle);
+            thread::run(&driven, &told, idle, wakers);
         };
         let thread = process::without_signals(|| thread.spawn(run))
             .map_err(|source| DeviceError::Os { what: "progress thread", source })?;

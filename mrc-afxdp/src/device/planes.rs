@@ -15,35 +15,9 @@ use crate::{
 /// How often a port that could not be opened is tried again.
 const RETRY_NS: u64 = 1_000_000_000;
 
-/// Opens every plane whose interface exists; the others become [`AbsentPort`]s.
-pub(super) fn open_all(config: &DeviceConfig) -> Result<Vec<AnyPort>, DeviceError> {
-    let busy_wait = XskConfig::default().busy_wait;
-    let mut missing: Option<SetupError> = None;
-    let mut ports = Vec::with_capacity(config.planes.len());
-    for (number, plane) in config.planes.iter().enumerate() {
-        match open_port(plane, config, busy_wait) {
-            Ok(port) => ports.push(port),
-            Err(error) if error.problem == Problem::UnknownInterface => {
-                ports.push(absent(plane)?);
-                log::warn!(
-                    "plane {number}: interface {} does not exist in this network namespace; the other planes are used, and \
-                     this one as soon as the interface appears and is up",
-                    plane.interface
-                );
-                missing = missing.or(Some(error));
-            }
-            Err(error) => return Err(error.into()),
-        }
-    }
-    match missing {
-        Some(error) if ports.iter().all(|port| matches!(port, AnyPort::Absent(_))) => Err(error.into()),
-        _ => Ok(ports),
-    }
-}
-
-fn absent(plane: &PlaneConfig) -> Result<AnyPort, DeviceError> {
-    let port = AbsentPort::new(&plane.interface);
-    Ok(AnyPort::Absent(port.map_err(|source| DeviceError::Os { what: "eventfd", source: source.into() })?))
+/// A place for the plane's port while its interface is gone.
+fn absent(plane: &PlaneConfig) -> Result<AbsentPort, DeviceError> {
+    AbsentPort::new(&plane.interface).map_err(|source| DeviceError::Os { what: "eventfd", source: source.into() })
 }
 
 /// Replaces the ports of interfaces that vanished and appeared.
@@ -53,13 +27,43 @@ pub(super) struct Planes {
     retry_at: Instant,
     /// Why a plane's port could not be opened last, so that the log has each cause once.
     refused: Vec<Option<SetupError>>,
+    /// The place of each plane's port, unless it is in use. Made early: when an interface vanishes, the process may have no
+    /// descriptor left.
+    places: Vec<Option<AbsentPort>>,
 }
 
 impl Planes {
-    pub(super) fn new(config: DeviceConfig) -> Self {
+    /// Opens every plane whose interface exists; the others become [`AbsentPort`]s.
+    pub(super) fn open(config: DeviceConfig) -> Result<(Self, Vec<AnyPort>), DeviceError> {
+        let busy_wait = XskConfig::default().busy_wait;
+        let mut missing: Option<SetupError> = None;
+        let (mut ports, mut places) = (Vec::new(), Vec::new());
+        for (number, plane) in config.planes.iter().enumerate() {
+            match open_port(plane, &config, busy_wait) {
+                Ok(port) => {
+                    ports.push(port);
+                    places.push(Some(absent(plane)?));
+                }
+                Err(error) if error.problem == Problem::UnknownInterface => {
+                    ports.push(AnyPort::Absent(absent(plane)?));
+                    places.push(None);
+                    log::warn!(
+                        "plane {number}: interface {} does not exist in this network namespace; the other planes are used, and \
+                         this one as soon as the interface appears and is up",
+                        plane.interface
+                    );
+                    missing = missing.or(Some(error));
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        match missing {
+            Some(error) if ports.iter().all(|port| matches!(port, AnyPort::Absent(_))) => return Err(error.into()),
+            _ => {}
+        }
         let refused = vec![None; config.planes.len()];
         // An interface may have appeared between the attempt to open it and the first list of links.
-        Self { config, retry_at: Instant::ZERO, refused }
+        Ok((Self { config, retry_at: Instant::ZERO, refused, places }, ports))
     }
 
     /// An interface appeared or came up: its port is opened at the next call of [`Self::open_absent`].
@@ -67,13 +71,16 @@ impl Planes {
         self.retry_at = Instant::ZERO;
     }
 
-    /// Puts a placeholder where the interface is gone. The kernel's queue and program go with the port.
+    /// Puts a placeholder where the interface is gone or of no use. The kernel's queue and program go with the port.
     pub(super) fn close(&mut self, plane: usize, port: &mut AnyPort) {
-        match self.config.planes.get(plane).map(absent) {
-            Some(Ok(placeholder)) => *port = placeholder,
-            Some(Err(error)) => log::warn!("plane {plane}: {error}"),
-            None => {}
+        if let Some(place) = self.places.get_mut(plane).and_then(Option::take) {
+            *port = AnyPort::Absent(place);
         }
+    }
+
+    /// Whether the plane's interface no longer takes full packets, for which it would have been refused.
+    pub(super) fn has_shrunk(&self, plane: usize, links: &LinkMonitor) -> bool {
+        links.mtu_of(plane).is_some_and(|mtu| mtu < self.config.required_mtu)
     }
 
     /// Opens the absent ports whose interface is up, and hands their numbers to `opened`.
@@ -92,12 +99,17 @@ impl Planes {
             if !matches!(port, AnyPort::Absent(_)) || links.state_of(number) != Some(LinkState::Up) {
                 continue;
             }
-            let Some(refused) = self.refused.get_mut(number) else { continue };
+            let Some((refused, place)) = self.refused.get_mut(number).zip(self.places.get_mut(number)) else {
+                continue;
+            };
             // No wait for another owner of the queue: this thread has the other planes to serve.
             match open_port(plane, &self.config, Duration::ZERO) {
                 Ok(new) => {
                     log::info!("plane {number}: interface {} is here: {}", plane.interface, new.obtained());
-                    (*port, *refused) = (new, None);
+                    *refused = None;
+                    if let AnyPort::Absent(old) = core::mem::replace(port, new) {
+                        *place = Some(old);
+                    }
                     opened(number);
                 }
                 Err(error) => {

@@ -154,7 +154,7 @@ pub(super) struct Progress<'s> {
     pub(super) links: LinkMonitor,
     planes: Planes,
     /// A port was opened or closed: the descriptors to sleep on are others.
-    ports_changed: bool,
+    pub(super) ports_changed: bool,
     shared: Shared,
     hook: Option<EventHook>,
     sources: Vec<Source>,
@@ -181,9 +181,10 @@ impl<'s> Progress<'s> {
     pub(super) fn new(
         engine: Endpoint<'s>,
         ports: Vec<AnyPort>,
+        planes: Planes,
         links: LinkMonitor,
         shared: Shared,
-        config: DeviceConfig,
+        config: &DeviceConfig,
         clock: Clock,
     ) -> Self {
         let mut progress = Self {
@@ -203,7 +204,7 @@ impl<'s> Progress<'s> {
             napping: false,
             frames: 0,
             trust: Trust::default(),
-            planes: Planes::new(config),
+            planes,
             ports_changed: false,
             clock,
             latest: Cell::new(Instant::ZERO),
@@ -349,6 +350,15 @@ impl<'s> Progress<'s> {
             self.take_link(now, event);
             self.shared.raise(self.hook.as_ref(), DeviceEvent::Link(event.to_string()));
         }
+        for plane in 0..self.ports.len() {
+            let open = !matches!(self.ports[plane], AnyPort::Absent(_));
+            if open && self.planes.has_shrunk(plane, &self.links) {
+                self.engine.set_port(now, port_of(plane), false);
+                self.close_port(plane);
+                // Which says why it cannot be opened.
+                self.planes.appeared();
+            }
+        }
         let (engine, outlet, changed) = (&mut self.engine, &mut self.outlet, &mut self.ports_changed);
         self.planes.open_absent(now, &mut self.ports, &self.links, |plane| {
             outlet.replaced(plane);
@@ -367,10 +377,15 @@ impl<'s> Progress<'s> {
         }
         self.engine.set_port(now, port_of(plane), event.state == LinkState::Up);
         if event.state == LinkState::Gone {
-            self.planes.close(plane, port);
-            self.outlet.replaced(plane);
-            self.ports_changed = true;
+            self.close_port(plane);
         }
+    }
+
+    fn close_port(&mut self, plane: usize) {
+        let Some(port) = self.ports.get_mut(plane) else { return };
+        self.planes.close(plane, port);
+        self.outlet.replaced(plane);
+        self.ports_changed = true;
     }
 
     /// Whether a port was opened or closed since the last call.

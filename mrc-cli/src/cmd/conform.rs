@@ -21,7 +21,7 @@ use crate::conform::report::Report;
 use crate::conform::serve::{Serve, serve};
 use crate::conform::setup::Setup;
 use crate::conform::tester::{Door, Tester};
-use crate::out::{out, outln};
+use crate::out::{errln, out, outln};
 use crate::usage::usage;
 
 /// Plays the conformance scripts against an MRC endpoint over a wire, or against the engine in virtual time.
@@ -229,7 +229,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         files::certificate(&report, &files::Test { target, by, knobs: fixed, when }, path)?;
     }
     if report.is_good() && report.passed == 0 {
-        eprintln!("nothing was tested: no script applies to this target");
+        errln!("nothing was tested: no script applies to this target");
         return Ok(ExitCode::FAILURE);
     }
     Ok(if report.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -8,7 +8,7 @@ use mrc_verbs_shim::control::{Client, Deny, Denylist, Effect, Events, Found, Rec
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-use crate::out::{count, outln};
+use crate::out::{count, errln, outln};
 use crate::usage::usage;
 
 /// Arguments of `mrc control`.
@@ -108,14 +108,14 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut failed = devices.is_empty();
     if failed {
         match args.pid {
-            Some(pid) => eprintln!("mrc: process {pid} is no program with a device that this user may ask"),
-            None => eprintln!("mrc: no program that this user may ask has a device open"),
+            Some(pid) => errln!("mrc: process {pid} is no program with a device that this user may ask"),
+            None => errln!("mrc: no program that this user may ask has a device open"),
         }
     }
     let request = request(args.action)?;
     for found in &devices {
         if let Err(error) = one(found, &request) {
-            eprintln!("mrc: {error:#}");
+            errln!("mrc: {error:#}");
             failed = true;
         }
     }

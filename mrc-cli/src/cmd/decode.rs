@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use crate::out::{self, outln};
+use crate::out::{self, errln, outln};
 use crate::usage::usage;
 use anyhow::{Context as _, anyhow, bail};
 use mrc_conform::Packet;
@@ -121,11 +121,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             1 => format!("1 {why} (packet {first})"),
             _ => format!("{count} {why} (the first is packet {first})"),
         };
-        eprintln!("not MRC: {}", refused.iter().map(reason).collect::<Vec<_>>().join(", "));
+        errln!("not MRC: {}", refused.iter().map(reason).collect::<Vec<_>>().join(", "));
     }
     result?;
     if decoded == 0 {
-        eprintln!("no MRC packet in the input; other UDP ports are chosen with --dport");
+        errln!("no MRC packet in the input; other UDP ports are chosen with --dport");
         return Ok(ExitCode::FAILURE);
     }
     Ok(ExitCode::SUCCESS)

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use crate::demo::{self, Report, Story};
 use crate::interrupt::{self, Interrupt};
-use crate::out::{outln, writable};
+use crate::out::{errln, outln, writable};
 
 /// Arguments of `mrc demo`.
 #[derive(clap::Args)]
@@ -48,7 +48,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         Where::Auto => match mrc_lab::requirements() {
             Ok(()) => true,
             Err(missing) => {
-                eprintln!("simulated: no real fabric here ({missing})");
+                errln!("simulated: no real fabric here ({missing})");
                 false
             }
         },
@@ -63,7 +63,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let report = if lab { demo::lab::run(&story, &interrupt)? } else { demo::sim::run(&story, &interrupt)? };
     if interrupt.is_set() {
-        eprintln!("interrupted: the fabric is removed");
+        errln!("interrupted: the fabric is removed");
         return Ok(ExitCode::from(interrupt::EXIT_CODE));
     }
     demo::chart::draw(&report, &story)?;

@@ -9,7 +9,7 @@ use clap::Subcommand;
 use mrc_lab::{Fabric, Impairment, LinkState, Shape, VirtualQueue, parse_ppm, parse_rate, parse_size};
 
 use crate::interrupt::{self, Interrupt};
-use crate::out::{count, out, outln};
+use crate::out::{count, errln, out, outln};
 use crate::session::lab_host;
 use crate::trial;
 use crate::usage::usage;
@@ -333,7 +333,7 @@ fn run_trial(seconds: u64, json: bool) -> anyhow::Result<ExitCode> {
         out!("{}", report.table());
     }
     if interrupt.is_set() {
-        eprintln!("interrupted after {} phases; the fabric is removed", report.phases.len());
+        errln!("interrupted after {} phases; the fabric is removed", report.phases.len());
         return Ok(ExitCode::from(interrupt::EXIT_CODE));
     }
     Ok(if report.passed() { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -18,7 +18,7 @@ use prometheus_client::registry::Registry;
 
 use crate::http::{self, Answer, Site};
 use crate::interrupt::{self, Interrupt};
-use crate::out::out;
+use crate::out::{errln, out};
 use crate::watch::{Asked, Watcher};
 
 /// How often a waiting writer looks whether it shall end.
@@ -305,7 +305,7 @@ fn write(path: &Path, text: &str) -> anyhow::Result<()> {
 fn serve(address: SocketAddr, collector: Option<SocketAddr>, watcher: &mut Watcher) -> anyhow::Result<ExitCode> {
     let listener = http::listen(address)?;
     let interrupt = Interrupt::install()?;
-    eprintln!("metrics at http://{}/metrics", listener.local_addr()?);
+    errln!("metrics at http://{}/metrics", listener.local_addr()?);
     let mut answer = |path: &str| match path {
         "/metrics" => Ok(Answer::ok(CONTENT_TYPE, text(scrape(watcher, collector))?)),
         _ => Ok(Answer::not_found("metrics are at /metrics")),

@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use crate::interrupt::{self, Interrupt};
-use crate::out::{outln, writable};
+use crate::out::{errln, outln, writable};
 use crate::usage::usage;
 use anyhow::{Context, anyhow, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -240,18 +240,18 @@ fn run_scenario(args: RunArgs) -> anyhow::Result<ExitCode> {
         write_capture(path, link, &capture)?;
     }
     if let Some(diagnosis) = &results.diagnosis {
-        eprintln!("mrc: unfinished: {diagnosis}");
+        errln!("mrc: unfinished: {diagnosis}");
     }
     if results.ended == RunEnd::Interrupted {
-        eprintln!("interrupted at {:.1} us: the results are of the time until then", results.end_us);
+        errln!("interrupted at {:.1} us: the results are of the time until then", results.end_us);
     }
     let unchanged = args.set.is_empty() && args.seed.is_none();
     if let Some((digest, program)) = source.repeats.filter(|_| unchanged && results.ended != RunEnd::Interrupted) {
         if results.digest == digest {
-            eprintln!("same digest as in {}: {digest}", args.file.display());
+            errln!("same digest as in {}: {digest}", args.file.display());
         } else {
             let file = args.file.display();
-            eprintln!(
+            errln!(
                 "mrc: {file} has digest {digest}, made by {program}; this run, by {PROGRAM}, has {}",
                 results.digest
             );
@@ -398,7 +398,7 @@ fn write_capture(path: &Path, link: &str, capture: &[Captured]) -> anyhow::Resul
     };
     let packets: Vec<CapturedPacket> = capture.iter().map(packet).collect();
     write_pcapng(path, link, SNAPLEN, &packets)?;
-    eprintln!("{} packets of {link} in {}", packets.len(), path.display());
+    errln!("{} packets of {link} in {}", packets.len(), path.display());
     Ok(())
 }
 
@@ -487,7 +487,7 @@ fn tell_so_far(results: &Results, progress: &Progress, json: Option<&Path>) {
         ),
     };
     let (at_us, done, all) = (progress.at_us, progress.done, progress.messages);
-    eprintln!("at {at_us:.1} us, {share:.1} % of the bytes, {done} of {all} messages: {place}");
+    errln!("at {at_us:.1} us, {share:.1} % of the bytes, {done} of {all} messages: {place}");
 }
 
 fn print(results: &Results) {

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use crate::out::outln;
+use crate::out::{errln, outln};
 use mrc_verbs_shim::control::{Client, ControlError, Counters, Found, Request, own_devices};
 
 /// Arguments of `mrc stats`.
@@ -32,7 +32,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         match ask(&found) {
             Ok(counters) => all.push(counters),
             Err(ControlError::Silent { .. }) => {
-                eprintln!("mrc: process {} does not answer: it may be stopped", found.pid);
+                errln!("mrc: process {} does not answer: it may be stopped", found.pid);
                 silent = true;
             }
             // A program that ends meanwhile has nothing to say.
@@ -47,9 +47,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if all.is_empty() && !silent && !args.json {
         match args.pid {
             Some(pid) => {
-                eprintln!("mrc: process {pid} is no program of this user with a device that publishes its counters")
+                errln!("mrc: process {pid} is no program of this user with a device that publishes its counters")
             }
-            None => eprintln!("mrc: no program of this user has a device open that publishes its counters"),
+            None => errln!("mrc: no program of this user has a device open that publishes its counters"),
         }
     }
     Ok(if all.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS })

@@ -15,7 +15,7 @@ use crate::content::{self, Content};
 use crate::handshake::{Control, Hello, Peer};
 use crate::interrupt::{self, Interrupt};
 use crate::load::{Goal, Load, Run, Switch};
-use crate::out::outln;
+use crate::out::{errln, outln};
 use crate::selector::{PathArgs, Paths, Tune};
 use crate::session::{DeviceArgs, Nic, Session, address};
 use crate::silent::{self, SilentPlane};
@@ -158,7 +158,7 @@ fn serve(args: &Args) -> anyhow::Result<ExitCode> {
     // Before anybody connects: what an interface lacks is told at once.
     let mut nic = Some(Nic::open(&host, &args.device, SERVER_QPS)?);
     if !args.json {
-        eprintln!("waiting for a client on TCP port {}", args.port);
+        errln!("waiting for a client on TCP port {}", args.port);
     }
     let Some((mut control, hello)) = Control::accept(args.port, || interrupt.is_set())? else {
         return Ok(ExitCode::from(interrupt::EXIT_CODE));
@@ -223,9 +223,9 @@ fn serve(args: &Args) -> anyhow::Result<ExitCode> {
         None => Ok(ExitCode::SUCCESS),
         Some(why) => {
             for qp in &session.qps {
-                eprintln!("mrc: QP {:#08x} in ERROR: {why}", qp.qpn().value());
+                errln!("mrc: QP {:#08x} in ERROR: {why}", qp.qpn().value());
             }
-            eprintln!("mrc: {qps} queue pairs closed after {:.1} s", start.elapsed().as_secs_f64());
+            errln!("mrc: {qps} queue pairs closed after {:.1} s", start.elapsed().as_secs_f64());
             Ok(ExitCode::FAILURE)
         }
     }
@@ -473,16 +473,16 @@ impl Report {
         for run in &self.runs {
             let (silent, unsteady) = (&run.silent_paths, &run.unsteady_paths);
             for sentence in silent::sentences(silent, unsteady, &self.silent_planes, &self.paths) {
-                eprintln!("mrc: {sentence}");
+                errln!("mrc: {sentence}");
             }
         }
         match &self.content {
-            Some(verdict) if self.content_is_wrong() => eprintln!("mrc: content: {verdict}"),
+            Some(verdict) if self.content_is_wrong() => errln!("mrc: content: {verdict}"),
             Some(verdict) => outln!("content: {verdict}"),
             None => {}
         }
         if let Some(error) = &self.error {
-            eprintln!("mrc: {error}");
+            errln!("mrc: {error}");
         }
     }
 

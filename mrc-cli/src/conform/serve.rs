@@ -1,5 +1,6 @@
 //! The target's side: this project's engine over real interfaces, set up anew for each script by the tester's words.
 
+use crate::out::errln;
 use std::collections::VecDeque;
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
@@ -34,7 +35,7 @@ pub fn serve(what: &Serve) -> anyhow::Result<()> {
     let sids = Facts::offer(&Knobs::default(), Vec::new()).target_sid;
     let mut ports = link::open(&what.interfaces, what.driver, &sids)?;
     let listener = TcpListener::bind(&what.listen).with_context(|| format!("listen on {}", what.listen))?;
-    eprintln!("conform: target ready on {} ({})", what.listen, ports[0].obtained());
+    errln!("conform: target ready on {} ({})", what.listen, ports[0].obtained());
     loop {
         let (stream, tester) = listener.accept()?;
         let mut lines = Lines::new(stream)?;

@@ -6,6 +6,7 @@ use mrc_lab::{Capture, CapturedPacket, Fabric, write_pcapng};
 
 use super::{LINK, PlaneBytes, Report, Story};
 use crate::interrupt::Interrupt;
+use crate::out::errln;
 use crate::session::DeviceArgs;
 use crate::transfer::Transfer;
 
@@ -52,12 +53,12 @@ fn drive(transfer: &mut Transfer, fabric: &Fabric, total: Duration, interrupt: &
                 }
                 cut = Some(scope.spawn(|| fabric.cut(LINK)));
                 changes.cut_s = elapsed.as_secs_f64();
-                eprintln!("{:>5.1} s  link {LINK} cut", changes.cut_s);
+                errln!("{:>5.1} s  link {LINK} cut", changes.cut_s);
             }
             if heal.is_none() && elapsed >= total * 2 / 3 {
                 heal = Some(scope.spawn(|| fabric.heal(LINK)));
                 changes.heal_s = elapsed.as_secs_f64();
-                eprintln!("{:>5.1} s  link {LINK} healed", changes.heal_s);
+                errln!("{:>5.1} s  link {LINK} healed", changes.heal_s);
             }
             if elapsed >= next_line {
                 next_line += Duration::from_secs(1);
@@ -92,7 +93,7 @@ fn live_line(transfer: &Transfer, elapsed: Duration, before: &mrc_core::Stats) -
             bad += info.evs.assumed_bad;
         }
     }
-    eprintln!(
+    errln!(
         "{:>5.1} s  {:>5.2} Gb/s  planes {:>2.0} % / {:>2.0} %  EVs {good} good {skip} skip {bad} bad  {} retransmitted",
         elapsed.as_secs_f64(),
         sum as f64 * 8.0 / 1e9,

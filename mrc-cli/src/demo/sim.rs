@@ -7,6 +7,7 @@ use mrc_sim::demo::{self, DemoConfig, Sample};
 
 use super::{Bins, PlaneBytes, Report, Story};
 use crate::interrupt::{self, Interrupt};
+use crate::out::errln;
 
 /// Runs the story. It takes a few real seconds; Ctrl-C ends the program, there is nothing to clean up.
 pub fn run(story: &Story, interrupt: &Interrupt) -> anyhow::Result<Report> {
@@ -86,7 +87,7 @@ fn live_line(before: &Sample, now: &Sample) {
     let sent: Vec<u64> = now.plane_bytes.iter().zip(&before.plane_bytes).map(|(now, was)| now - was).collect();
     let sum = sent.iter().sum::<u64>().max(1);
     let shares: Vec<String> = sent.iter().map(|bytes| format!("{:.0} %", 100.0 * *bytes as f64 / sum as f64)).collect();
-    eprintln!(
+    errln!(
         "{:>5.1} s  {:>5.2} Gb/s  planes {}  EVs {} good {} skip {} bad  {} retransmitted",
         now.at_ns as f64 / 1e9,
         sum as f64 * 8.0 / (now.at_ns - before.at_ns) as f64,

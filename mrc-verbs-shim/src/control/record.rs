@@ -12,7 +12,7 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use mrc_afxdp::device::{DeviceEvent, HEAD, Recording};
 use mrc_core::path::EvState;
@@ -198,9 +198,14 @@ fn is_recording(path: &Path) -> bool {
     numbers == 3 && parts.next().is_some_and(|reason| reasons.contains(&reason))
 }
 
-/// The oldest recordings go.
+/// The oldest recordings go. Those of a later time than now are from before the clock was set back, and count as oldest: else
+/// each new one would go at once.
 fn prune(folder: &Path, keep: usize) {
-    let age = |path: &PathBuf| fs::metadata(path).and_then(|about| about.modified()).ok();
+    let now = SystemTime::now();
+    let age = |path: &PathBuf| {
+        let modified = fs::metadata(path).and_then(|about| about.modified()).ok()?;
+        (modified <= now).then_some(modified)
+    };
     let files = fs::read_dir(folder).into_iter().flatten().flatten().map(|file| file.path());
     let mut files: Vec<_> = files.filter(|path| is_recording(path)).map(|path| (age(&path), path)).collect();
     files.sort();
@@ -314,6 +319,24 @@ mod tests {
         for name in ["sack_ecn", "transport_ack", "trimmed_write_only_ts", "ipv4_write_only_imm_empty"] {
             assert_eq!(kept(&golden(name), &default), golden(name).len(), "{name}");
         }
+    }
+
+    #[test]
+    fn a_clock_that_was_set_back_costs_the_old_recordings_and_not_the_new() {
+        let folder = std::env::temp_dir().join(format!("mrc-record-{}-clock", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).unwrap();
+        let hour = Duration::from_secs(3600);
+        let now = SystemTime::now();
+        for (name, at) in [("a", now + 2 * hour), ("b", now + hour), ("c", now - hour), ("d", now)] {
+            create(&folder.join(format!("{name}.pcapng"))).unwrap().set_modified(at).unwrap();
+            create(&folder.join(format!("{name}.json"))).unwrap();
+        }
+        prune(&folder, 2);
+        let mut left: Vec<_> = fs::read_dir(&folder).unwrap().map(|file| file.unwrap().file_name()).collect();
+        left.sort();
+        assert_eq!(left, ["c.json", "c.pcapng", "d.json", "d.pcapng"]);
+        fs::remove_dir_all(&folder).unwrap();
     }
 
     fn alarm(gap: Duration) -> (Alarm, UnixStream) {

@@ -6,7 +6,7 @@ use std::os::fd::AsFd as _;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -32,6 +32,8 @@ const TICK: Duration = Duration::from_millis(250);
 const GOODBYE: Duration = Duration::from_millis(200);
 /// The same while a recording must still be written.
 const LAST_RECORDING: Duration = Duration::from_secs(3);
+/// Rest of the thread when it cannot take a connection.
+const REST: Duration = Duration::from_millis(20);
 
 /// The control socket of a device; gone when dropped. Drop it before the device.
 #[derive(Debug)]
@@ -178,6 +180,28 @@ fn command() -> String {
     if name == "mrc" { args.next().unwrap_or(name) } else { name }
 }
 
+/// What `accept` gave, if that is a connection. Where the process has no descriptor left, the listener stays readable: without the
+/// rest the caller's loop would take a whole processor.
+fn accepted<C>(outcome: std::io::Result<C>) -> Option<C> {
+    static TOLD: AtomicBool = AtomicBool::new(false);
+    match outcome {
+        Ok(connection) => {
+            TOLD.store(false, Ordering::Relaxed);
+            Some(connection)
+        }
+        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::ConnectionAborted) => None,
+        Err(error) => {
+            if !TOLD.swap(true, Ordering::Relaxed) {
+                log::warn!(
+                    "the control socket cannot take a connection: {error}; `ulimit -n` limits the open files of a process"
+                );
+            }
+            std::thread::sleep(REST);
+            None
+        }
+    }
+}
+
 /// A connection.
 struct Client {
     stream: UnixStream,
@@ -272,7 +296,7 @@ impl Serving {
     }
 
     fn accept(&mut self, listener: &UnixListener) {
-        while let Ok((stream, _)) = listener.accept() {
+        while let Some((stream, _)) = accepted(listener.accept()) {
             let own = rustix::process::geteuid();
             let may =
                 rustix::net::sockopt::socket_peercred(&stream).is_ok_and(|who| who.uid.is_root() || who.uid == own);

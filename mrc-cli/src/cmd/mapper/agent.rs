@@ -19,7 +19,7 @@ use super::enforce::{self, Hand};
 use super::host::{Runner, Times, lab_fabric};
 use crate::cmd::lab::configurations;
 use crate::interrupt::{self, Interrupt};
-use crate::out::outln;
+use crate::out::{errln, outln};
 use crate::usage::usage;
 
 /// Arguments of `mrc mapper agent`.
@@ -78,7 +78,7 @@ pub fn key(path: &Path) -> anyhow::Result<Key> {
     }
     let bytes = read.with_context(|| format!("cannot read the key {}", path.display()))?;
     if let Some(warning) = open_to_others(path) {
-        eprintln!("mrc: {warning}");
+        errln!("mrc: {warning}");
     }
     let length = bytes.len();
     let bytes = <[u8; 16]>::try_from(bytes);

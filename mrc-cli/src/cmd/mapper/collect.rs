@@ -22,7 +22,7 @@ use super::web;
 use crate::cmd::lab::configurations;
 use crate::http::{self, Answer, Site};
 use crate::interrupt::{self, Interrupt};
-use crate::out::outln;
+use crate::out::{errln, outln};
 use crate::usage::usage;
 use crate::watch::unix_ms;
 use store::Store;
@@ -291,7 +291,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let lock = || map.lock().unwrap_or_else(PoisonError::into_inner);
     let (agents, questions) = (args.listen.listen()?, http::listen(args.http)?);
     let interrupt = Interrupt::install()?;
-    eprintln!("agents at {}, questions and the page at http://{}/", args.listen, questions.local_addr()?);
+    errln!("agents at {}, questions and the page at http://{}/", args.listen, questions.local_addr()?);
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let answers = scope.spawn(|| {

@@ -20,7 +20,7 @@ use serde::Serialize;
 use super::agent::random_key;
 use super::host::{Runner, Times, fabric_of, lab_fabric};
 use crate::interrupt::{self, Interrupt};
-use crate::out::{out, outln};
+use crate::out::{errln, out, outln};
 use crate::usage::usage;
 
 const PREFIX: &str = "mrcmap";
@@ -249,7 +249,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         out!("{}", table(&report));
     }
     if interrupt.is_set() {
-        eprintln!("interrupted after {} steps; the fabric is removed", report.steps.len());
+        errln!("interrupted after {} steps; the fabric is removed", report.steps.len());
         return Ok(ExitCode::from(interrupt::EXIT_CODE));
     }
     Ok(if report.ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -12,7 +12,7 @@ use super::pool::{self, Configuration, Estimate};
 use super::ready::Source;
 use super::verdict;
 use crate::interrupt;
-use crate::out::{count, outln};
+use crate::out::{count, errln, outln};
 use crate::usage::usage;
 use anyhow::{Context, bail, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -233,7 +233,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     interrupt::on_signal(move || {
         shown.finish_and_clear();
         let left = files.iter().filter(|file| !file.exists()).count();
-        eprintln!("interrupted with {left} of {} points left; the same command goes on from here", files.len());
+        errln!("interrupted with {left} of {} points left; the same command goes on from here", files.len());
         // The runs under way end with this process.
         std::process::exit(interrupt::EXIT_CODE.into());
     })?;
@@ -241,7 +241,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     failures.extend(shortfalls(args, &manifest, &all)?);
     failures.sort();
     for (name, why) in &failures {
-        eprintln!("{name}: {why}");
+        errln!("{name}: {why}");
     }
     if args.only.is_none() && args.part.is_none() {
         summary(args, &manifest)?;
@@ -529,7 +529,7 @@ fn slurm(args: &Args, points: usize) -> anyhow::Result<String> {
 fn emit(path: &Path, text: &str, points: usize) -> anyhow::Result<ExitCode> {
     super::keep(path, text)?;
     if !super::is_stdout(path) {
-        eprintln!("{} in {}", count(points, "point"), path.display());
+        errln!("{} in {}", count(points, "point"), path.display());
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -123,13 +123,13 @@ impl Listener {
     pub fn accept(&self) -> Option<(Wire, String)> {
         let (wire, from) = match self {
             Self::Tcp(listener) => {
-                let (stream, from) = listener.accept().ok()?;
+                let (stream, from) = http::accepted(listener.accept())?;
                 stream.set_nonblocking(true).ok()?;
                 end_when_dead(&stream).ok()?;
                 (Wire::Tcp(stream), from.ip().to_string())
             }
             Self::Unix(listener) => {
-                let (stream, _) = listener.accept().ok()?;
+                let (stream, _) = http::accepted(listener.accept())?;
                 stream.set_nonblocking(true).ok()?;
                 (Wire::Unix(stream), "a local agent".to_owned())
             }

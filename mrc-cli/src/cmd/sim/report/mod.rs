@@ -14,7 +14,7 @@ use mrc_sim::run::{Results, Timeline};
 
 use super::sweep::{MANIFEST, Manifest};
 use super::{is_stdout, keep};
-use crate::out::{count, outln, writable};
+use crate::out::{count, errln, outln, writable};
 use crate::usage::usage;
 
 /// Arguments of `mrc sim report`.
@@ -127,7 +127,7 @@ fn read(folder: &Path) -> anyhow::Result<(Vec<Run>, Option<Manifest>)> {
         return Err(others.swap_remove(0));
     }
     for other in &others {
-        eprintln!("{other}: left out");
+        errln!("{other}: left out");
     }
     if let Some(sweep) = &manifest {
         let place = |run: &Run| sweep.points.iter().position(|point| point.name == run.name);
