@@ -23,6 +23,7 @@ mod expect;
 mod facts;
 mod fault;
 pub mod format;
+mod freedom;
 mod icrc;
 mod knobs;
 mod number;

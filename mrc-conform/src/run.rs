@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 
-use crate::expect::{Story, leave_to_others};
+use crate::expect::Story;
 use crate::facts::{self, Facts};
+use crate::freedom::{is_about_acks, is_about_probes, leave_to_target};
 use crate::knobs::{KNOBS, Knob, knobs_of};
 use crate::packet::{Difference, Packet, hex};
 use crate::register::{Requirement, Weight};
@@ -28,7 +29,7 @@ pub struct Outcome {
     /// What was wrong besides and does not concern this script: a wrong trailer, which the ICRC scripts charge, or a field
     /// of a lower layer, which the scripts charge that name it.
     pub notes: Vec<String>,
-    /// Knobs that the script sets.
+    /// Knobs that the script itself sets.
     #[serde(skip)]
     pub knobs: Vec<String>,
     /// The packets until a failure, in the order of time; empty for other verdicts.
@@ -47,7 +48,7 @@ impl Outcome {
         let (name, title) = (script.file.clone(), script.title.clone());
         let requires = script.requires.clone();
         let weight = Weight::of(&requires);
-        let knobs = script.knobs.iter().map(|(name, _)| name.to_string()).collect();
+        let knobs = script.own_knobs.clone();
         Self { script: name, title, requires, weight, verdict, notes, knobs, packets: Vec::new() }
     }
 
@@ -352,7 +353,12 @@ impl Player<'_> {
     fn choose<'b>(&mut self, step: &Step, branches: &'b [Vec<Step>]) -> Result<&'b [Step], Stop> {
         let firsts = || branches.iter().filter_map(|branch| Some((branch.as_slice(), branch.first()?)));
         let latest = firsts().map(|(_, first)| first.until).max().unwrap_or(step.until);
-        let Some(heard) = self.next_heard(latest)? else {
+        let mut heard = self.next_heard(latest)?;
+        while heard.as_ref().is_some_and(|heard| !self.begins(branches, heard) && self.set_aside(heard)) {
+            self.late = self.late_before;
+            heard = self.next_heard(latest)?;
+        }
+        let Some(heard) = heard else {
             let silent = firsts().find(|(_, first)| matches!(first.op, Op::Quiet));
             return silent.map(|(branch, _)| branch).ok_or_else(|| {
                 let wanted: Vec<String> = firsts().map(|(_, first)| format!("`{}`", first.packet())).collect();
@@ -459,6 +465,29 @@ impl Player<'_> {
         Ok(None)
     }
 
+    /// Whether an alternative begins with a packet of this type.
+    fn begins(&self, branches: &[Vec<Step>], heard: &Heard) -> bool {
+        let kind = Packet::parse(&heard.frame).ok().and_then(|packet| packet.kind());
+        kind.is_some_and(|kind| {
+            branches.iter().filter_map(|branch| branch.first()).any(|first| first.packet() == kind.name)
+        })
+    }
+
+    /// Leaves a packet aside that the target is free to send and the script is not about.
+    fn set_aside(&mut self, heard: &Heard) -> bool {
+        let Ok(packet) = Packet::parse(&heard.frame) else { return false };
+        let kind = packet.kind().map_or("", |kind| kind.name);
+        let probe = kind == "probe" && !is_about_probes(self.script);
+        let ack = kind == "ack" && !is_about_acks(self.script) && self.story.is_true_ack(&packet);
+        if ack {
+            self.story.matched(&packet);
+        }
+        if probe || ack {
+            self.notes.push(format!("one {kind} more than the script asks for, at {} ns, was left aside", heard.at));
+        }
+        probe || ack
+    }
+
     fn note_frame(&mut self, heard: &Heard) {
         let text = Packet::parse(&heard.frame).map_or_else(|why| why, |packet| packet.to_string());
         let (at_ns, frame) = (heard.at, hex(&heard.frame));
@@ -468,6 +497,12 @@ impl Player<'_> {
     /// Nothing may come until `at` that was not expected before.
     fn silent_until(&mut self, step: &Step, at: u64) -> Result<(), Stop> {
         self.listen(at)?;
+        while let Some(heard) = self.waiting.pop_front() {
+            if !self.set_aside(&heard) {
+                self.waiting.push_front(heard);
+                break;
+            }
+        }
         match self.waiting.front() {
             None => Ok(()),
             Some(heard) => {
@@ -487,13 +522,36 @@ impl Player<'_> {
             })
             .collect();
         while let Some(&(first, _)) = open.first() {
+            let only_probes = open.iter().all(|(_, spec)| spec.kind.name == "probe") && !is_about_probes(self.script);
             let Some(heard) = self.next_heard(first.until)? else {
+                if only_probes {
+                    self.notes.push(format!("line {}: no probe came", first.line));
+                    break;
+                }
                 let spec = open[0].1;
                 return Err(fail(first, format!("no packet came; the script expects `{}`", spec.kind.name)));
             };
             let packet = Packet::parse(&heard.frame)
                 .map_err(|why| fail(first, format!("a packet that is none of MRC's, {why}: {}", hex(&heard.frame))))?;
-            let Some(place) = self.place(&open, &packet) else {
+            let place = self.place(&open, &packet);
+            let as_expected = place.is_some_and(|place| {
+                let wanted = open[place].1.number("psn");
+                packet.kind().is_none_or(|kind| kind.name != "ack")
+                    || wanted.is_none()
+                    || wanted == packet.get("psn").map(|psn| psn as i128)
+            });
+            if !as_expected && self.set_aside(&heard) {
+                self.late = self.late_before;
+                continue;
+            }
+            if place.is_none() && only_probes {
+                // What comes next is none of them.
+                self.notes.push(format!("line {}: no probe came", first.line));
+                self.late = self.late_before;
+                self.waiting.push_front(heard);
+                break;
+            }
+            let Some(place) = place else {
                 let wanted = open[0].1.kind.name;
                 let what = format!("the script expects `{wanted}`, and this came at {} ns: {packet}", heard.at);
                 let by_timer = is_of_timer(&packet);
@@ -580,7 +638,7 @@ impl Player<'_> {
             let (wanted, actual) = (headers(&expected), headers(packet));
             return differs(Difference { field: "headers".into(), expected: wanted, actual }, &expected);
         }
-        let noted = leave_to_others(spec, packet, &mut expected);
+        let noted = leave_to_target(spec, &self.script.knobs, packet, &mut expected);
         self.notes.extend(
             noted.iter().map(|d| format!("line {}: {} {}, expected {}", step.line, d.field, d.actual, d.expected)),
         );
