@@ -5,12 +5,14 @@ use std::fmt::Write as _;
 
 use crate::expect::Story;
 use crate::facts::{self, Facts};
+use crate::format::Kind;
 use crate::freedom::{is_about_acks, is_about_probes, leave_to_target};
 use crate::knobs::{KNOBS, Knob, knobs_of};
 use crate::packet::{Difference, Packet, hex};
 use crate::register::{Requirement, Weight};
 use crate::script::{Check, Op, PacketSpec, Post, Script, Step};
 use crate::target::{Done, DoneKind, Heard, Refusal, Target};
+use crate::trace::{Trace, TraceAction, TraceEntry};
 
 /// What came of a script.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
@@ -157,42 +159,6 @@ impl std::fmt::Display for Failure {
     }
 }
 
-/// Frames of a run, both ways.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct Trace {
-    /// In the order of time.
-    pub entries: Vec<TraceEntry>,
-    /// What the application or driver of the target did, in the order of time.
-    pub actions: Vec<TraceAction>,
-}
-
-/// One action of a run.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct TraceAction {
-    /// Nanoseconds since the script began.
-    pub at_ns: u64,
-    /// Frames of the run before it: its place among those of the same time.
-    pub frames_before: usize,
-    /// What was done.
-    #[serde(flatten)]
-    pub post: Post,
-}
-
-/// One frame of a run.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct TraceEntry {
-    /// Nanoseconds since the script began.
-    pub at_ns: u64,
-    /// The target sent it; else the tester.
-    pub from_target: bool,
-    /// Port of the target.
-    pub port: u8,
-    /// One line for people.
-    pub text: String,
-    /// The frame as hexadecimal digits.
-    pub frame: String,
-}
-
 /// Why a run stops early.
 enum Stop {
     Fail(Box<Failure>),
@@ -254,7 +220,7 @@ pub fn run_traced(script: &Script, facts: &Facts, target: &mut dyn Target, trace
     let verdict = match player.play() {
         Ok(()) => Verdict::Pass,
         Err(Stop::Fail(mut failure)) => {
-            failure.excuse = player.excuse(&failure);
+            failure.excuse = failure.excuse.take().or_else(|| player.excuse(&failure));
             Verdict::Fail(*failure)
         }
         Err(Stop::Refused(Refusal::NotApplicable(reason))) => Verdict::NotApplicable { reason },
@@ -523,7 +489,9 @@ impl Player<'_> {
             .collect();
         while let Some(&(first, _)) = open.first() {
             let only_probes = open.iter().all(|(_, spec)| spec.kind.name == "probe") && !is_about_probes(self.script);
-            let Some(heard) = self.next_heard(first.until)? else {
+            // Timers of the target go on while the tester waits for a probe that need not come.
+            let patience = if only_probes { SLACK_NS } else { PATIENCE_NS };
+            let Some(heard) = self.next_within(first.until, patience)? else {
                 if only_probes {
                     self.notes.push(format!("line {}: no probe came", first.line));
                     break;
@@ -579,11 +547,15 @@ impl Player<'_> {
     }
 
     fn next_heard(&mut self, at: u64) -> Result<Option<Heard>, Stop> {
+        self.next_within(at, PATIENCE_NS)
+    }
+
+    fn next_within(&mut self, at: u64, patience_ns: u64) -> Result<Option<Heard>, Stop> {
         self.late_before = self.late;
         if let Some(heard) = self.waiting.pop_front() {
             return Ok(Some(heard));
         }
-        let patience = PATIENCE_NS.checked_div(self.target.slowness()).unwrap_or(0);
+        let patience = patience_ns.checked_div(self.target.slowness()).unwrap_or(0);
         let heard = self.hear(at + self.late + patience)?;
         if let Some(heard) = &heard {
             // What came late moves the rest of the script.
@@ -608,7 +580,14 @@ impl Player<'_> {
         if !exact && wait >= SHORT_WAIT_NS && heard.at + wait / 4 < step.at + self.late_before {
             let early = (step.at + self.late_before).saturating_sub(heard.at);
             let what = format!("came {early} ns too early for a wait of {wait} ns: {packet}");
-            return Err(Stop::Fail(Box::new(Failure { by_timer: is_of_timer(packet), ..failure(step, what) })));
+            // What was before it may have been read so much too late.
+            let blind = self.target.blind();
+            let excuse = (self.target.slowness() == 1 && early <= blind + wait / 4).then(|| {
+                let (blind, early) = (blind / 1_000, early / 1_000);
+                format!("the tester did not look at its links for {blind} us, and this came {early} us too early: slow its clock, or hurry the tester")
+            });
+            let by_timer = is_of_timer(packet);
+            return Err(Stop::Fail(Box::new(Failure { by_timer, excuse, ..failure(step, what) })));
         }
         let wrong = |difference| {
             let what = format!("`{}` differs from what the script says", spec.kind.name);
@@ -749,10 +728,10 @@ impl Player<'_> {
             };
             let value = crate::number::number(value).map_or(value.clone(), |n| n.to_string());
             if have != value {
-                return Err(fail(
-                    step,
-                    format!("completion field {name}: expected {value}, got {have}: {}", tell(&done)),
-                ));
+                let what = format!("completion field {name}: expected {value}, got {have}: {}", tell(&done));
+                // The target may have given up because the tester was late.
+                let by_timer = done.status == "retry_exceeded";
+                return Err(Stop::Fail(Box::new(Failure { by_timer, ..failure(step, what) })));
             }
         }
         self.verified += 1;
@@ -781,9 +760,11 @@ fn failure(step: &Step, what: String) -> Failure {
     Failure { line: step.line, what, difference: None, more, beside, by_timer, excuse }
 }
 
-/// Probes and retransmissions leave when a timer says so.
+/// Probes, endpoint requests and retransmissions leave when a timer says so.
 fn is_of_timer(packet: &Packet) -> bool {
-    packet.kind().is_some_and(|kind| kind.name == "probe" || kind.is_write() && packet.get("rtx") == Some(1))
+    let timed =
+        |kind: &Kind| matches!(kind.name, "probe" | "ep_request") || kind.is_write() && packet.get("rtx") == Some(1);
+    packet.kind().is_some_and(timed)
 }
 
 fn line(heard: &Heard) -> String {

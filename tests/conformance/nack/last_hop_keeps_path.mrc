@@ -1,6 +1,6 @@
 # TRIMMED_LASTHOP blames no path: the EV stays in rotation, round after round
 requires NACK-003, EV-006
-knobs trimming evs=2 mtu=256
+knobs trimming evs=2 mtu=256 base_rtt=100000000
 
 repeat n=0..9
     +1us   ! write len=64

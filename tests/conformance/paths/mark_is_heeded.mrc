@@ -1,6 +1,6 @@
 # The next packet after a mark does not take the marked EV, whatever its turn in the rotation
 requires EV-002, SEL-003
-knobs evs=2 mtu=256 skip_time=0
+knobs evs=2 mtu=256 skip_time=0 base_rtt=100000000
 
 repeat n=0..15
     +1us   ! write len=64

@@ -1,6 +1,6 @@
 # A verdict of 3 is none: the EV stays in rotation, round after round
 requires SETH-003, EV-001
-knobs evs=2 mtu=256
+knobs evs=2 mtu=256 base_rtt=100000000
 
 repeat n=0..9
     +1us   ! write len=64
