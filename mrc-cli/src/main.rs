@@ -13,6 +13,7 @@ mod http;
 mod interrupt;
 mod load;
 mod out;
+mod refused;
 mod selector;
 mod session;
 mod silent;
