@@ -8,6 +8,9 @@ use crate::script::{Op, PacketSpec, Script};
 /// Fields of the layers below MRC that no receiver looks at. A target that sets one otherwise does so in every packet.
 const LOWER_LAYERS: &[&str] = &["ip.hop", "ip.ttl", "ip.id", "outer.hop", "udp.checksum"];
 
+/// Fields of a SACK by which a responder slows the requester down.
+const FLOW_CONTROL: &[&str] = &["pen", "restore"];
+
 /// Fields of TSETH, and the bit that announces it.
 const TIMESTAMP: &[&str] = &["ts", "stamp", "tsr", "ts_res", "ftype"];
 
@@ -51,7 +54,12 @@ pub(crate) fn leave_to_target(
     let lower = |d: &Difference| LOWER_LAYERS.contains(&d.field.as_str()) && !named(&d.field);
     // A requester may ask for an acknowledgement whenever it wants one.
     let asks = |d: &Difference| d.field == "bth.a" && spec.kind.is_write() && !names(spec, "bth", "a");
-    let mut noted: Vec<Difference> = heard.field_differences(expected).filter(|d| lower(d) || asks(d)).collect();
+    // How much a responder slows its peer down, and whether the window comes back, is its own configuration.
+    let slows = |d: &Difference| {
+        FLOW_CONTROL.iter().any(|field| d.field == format!("seth.{field}") && !names(spec, "seth", field))
+    };
+    let chosen = |d: &Difference| lower(d) || asks(d) || slows(d);
+    let mut noted: Vec<Difference> = heard.field_differences(expected).filter(chosen).collect();
     for difference in &noted {
         take(expected, heard, &difference.field);
     }

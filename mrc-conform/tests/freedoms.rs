@@ -164,6 +164,23 @@ fn a_bitmap_may_begin_below_the_cumulative_psn() {
     assert!(failed.len() > 50, "{failed:?}");
 }
 
+/// A responder with a full backlog slows its peer down, and another one is set up not to restore windows.
+//= PEN-001, PEN-002 test
+#[test]
+fn a_responder_may_slow_its_peer_down() {
+    let slows = |packet: &mut Packet| {
+        if is(packet, "sack") {
+            packet.set("pen", 64);
+            packet.set("restore", 0);
+            packet.icrc = None;
+        }
+        true
+    };
+    let (failed, noted) = failing(&slows, "seth.pen");
+    assert_eq!(failed, ["sack/penalty_default"]);
+    assert!(noted > 80, "{noted}");
+}
+
 /// Scripts about probes are those that the register's groups of probes name, or that remember a probe.
 #[test]
 fn an_endpoint_that_never_probes_fails_the_scripts_about_probes() {
