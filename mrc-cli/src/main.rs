@@ -15,6 +15,7 @@ mod http;
 mod interrupt;
 mod load;
 mod out;
+mod refused;
 mod selector;
 mod session;
 mod silent;

@@ -162,7 +162,7 @@ fn a_wrong_sack_offset_is_named() {
 #[test]
 fn skip_taken_for_bad_is_named() {
     names_exactly("skip-as-bad", None, |script| {
-        ["mark_skips_once", "mark_needs_no_probe", "mark_skips_for_a_time", "mark_prolongs_a_skip"]
+        ["mark_is_heeded", "mark_skips_once", "mark_needs_no_probe", "mark_skips_for_a_time", "mark_prolongs_a_skip"]
             .iter()
             .any(|name| script.file == format!("paths/{name}.mrc"))
     });

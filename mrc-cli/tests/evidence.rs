@@ -62,6 +62,28 @@ fn certainty_chooses_scripts() {
     assert_eq!(refused.status.code(), Some(2));
 }
 
+/// A target of a fixed path MTU was blamed by each script that takes the default for granted.
+#[test]
+fn a_script_that_needs_the_default_of_a_fixed_knob_does_not_apply() {
+    let play = |knob: &str, target: &str| {
+        let arguments = ["--filter", "tack/", "--knob", knob, "--target-knob", target, "--json"];
+        let report: Value = serde_json::from_str(&text(&arguments)).unwrap();
+        let count = |name: &str| report[name].as_u64().unwrap();
+        let counts = (count("passed"), count("failed"), count("not_applicable"));
+        let scripts = report["scripts"].as_array().unwrap().iter();
+        let reasons: std::collections::BTreeSet<String> =
+            scripts.filter_map(|script| script["verdict"]["reason"].as_str().map(str::to_owned)).collect();
+        (counts, reasons)
+    };
+    let ((passed, failed, open), reasons) = play("mtu=4096", "mtu=4096");
+    assert_eq!(failed, 0);
+    assert!(passed > 3 && open > 1, "{passed} passed, {open} open");
+    assert_eq!(reasons.into_iter().collect::<Vec<_>>(), ["needs mtu=1024; the target is set to 4096"]);
+    // What is wrong with the target besides still shows.
+    let ((_, failed, _), _) = play("mtu=4096", "pkey=0x8001");
+    assert!(failed > 0);
+}
+
 #[test]
 fn a_failure_leaves_a_capture_a_junit_file_and_a_page() {
     let folder = Folder::new("files");

@@ -309,3 +309,32 @@ fn nobody_without_rights_reads_or_changes_anything() {
     );
     println!("{said}");
 }
+
+/// Nothing said why a peer that sends all the time "was never heard".
+#[test]
+fn packets_that_no_right_peer_sends_are_named() {
+    if skip("packets_that_no_right_peer_sends_are_named") {
+        return;
+    }
+    let prefix = format!("mrcmisr{}", std::process::id());
+    let fabric = fabric(&prefix);
+    let folder = folder("refused");
+    let file = |host: &str, pkey: u32| {
+        let mut file = serde_json::to_value(fabric.host(host).unwrap()).unwrap();
+        file["protocol"] = json!({ "pkey": pkey });
+        let path = folder.join(format!("{host}.json"));
+        std::fs::write(&path, file.to_string()).unwrap();
+        path.display().to_string()
+    };
+    let (a, b) = (file("hA", 0xFFFF), file("hB", 0x8001));
+    let server = ["write-bw", "--host-file", &b, "-p", "18785", "--json"];
+    let server = Command::new(MRC).args(server).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(700));
+    let client = mrc(&["write-bw", "--host-file", &a, "-p", "18785", "localhost", "-n", "1", "--timeout", "10"]);
+    assert!(!client.status.success(), "{client:?}");
+    let server = server.wait_with_output().unwrap();
+    let report: Value = serde_json::from_slice(&server.stdout).expect("a report");
+    assert_eq!(report["refused"].as_array().map(Vec::len), Some(1), "{report}");
+    assert_eq!(report["refused"][0]["reason"], "pkey");
+    assert!(report["refused"][0]["packets"].as_u64() > Some(0), "{report}");
+}

@@ -1,11 +1,12 @@
 //! A packet of a script with every field the script leaves out: defaults that follow from what was agreed and from what
 //! was said before. Owns no transport rule; a script states what it wants to see.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv6Addr};
 
 use crate::facts::{self, Facts};
 use crate::format::{self, Kind};
+use crate::freedom;
 use crate::knobs::Knobs;
 use crate::packet::{Difference, Packet, show};
 use crate::script::{PacketSpec, Value};
@@ -28,25 +29,6 @@ fn extended(mut stack: Vec<crate::Layout>, spec: &PacketSpec) -> Vec<crate::Layo
     stack
 }
 
-/// Fields of the layers below MRC that no receiver looks at. A target that sets one otherwise does so in every packet, so
-/// that only the scripts that name the field fail for it; elsewhere it is a note.
-const LEFT_TO_OTHERS: &[&str] = &["ip.hop", "ip.ttl", "ip.id", "outer.hop", "udp.checksum"];
-
-/// Takes over from `packet` the fields of lower layers that `spec` does not name; returns those that differed.
-pub(crate) fn leave_to_others(spec: &PacketSpec, packet: &Packet, expected: &mut Packet) -> Vec<Difference> {
-    let named = |field: &str| spec.fields.iter().any(|(name, _)| name == field);
-    let other = |d: &Difference| LEFT_TO_OTHERS.contains(&d.field.as_str()) && !named(&d.field);
-    let noted: Vec<Difference> = packet.field_differences(expected).filter(other).collect();
-    for difference in &noted {
-        copy(expected, packet, &difference.field);
-    }
-    // Over IPv4 the header's checksum covers them.
-    if !noted.is_empty() && expected.set("ip.hsum", 0) {
-        checksum(expected);
-    }
-    noted
-}
-
 /// What the tester has said and heard so far.
 #[derive(Clone, Debug)]
 pub(crate) struct Story<'a> {
@@ -58,6 +40,8 @@ pub(crate) struct Story<'a> {
     sent: Vec<Sent>,
     /// First transmissions of the target's writes, by PSN.
     heard: BTreeMap<u32, Packet>,
+    /// PSN of the newest Transport ACK of the target.
+    acked: u32,
 }
 
 #[derive(Clone, Debug)]
@@ -71,7 +55,8 @@ struct Sent {
 
 impl<'a> Story<'a> {
     pub(crate) fn new(facts: &'a Facts, knobs: &'a Knobs) -> Self {
-        Self { facts, knobs, bound: BTreeMap::new(), sent: Vec::new(), heard: BTreeMap::new() }
+        let acked = (knobs.get("psn") as u32).wrapping_sub(1) & 0xFF_FFFF;
+        Self { facts, knobs, bound: BTreeMap::new(), sent: Vec::new(), heard: BTreeMap::new(), acked }
     }
 
     /// The context identifiers of a packet. The requester sends probes, the responder SACKs and NACKs; under the reading
@@ -209,7 +194,8 @@ impl<'a> Story<'a> {
         spec: &PacketSpec,
         heard: &Packet,
     ) -> Result<Packet, Difference> {
-        let timed = spec.kind.is_write() && self.knobs.on("timestamps");
+        let left_out = freedom::without_timestamp(spec, self.knobs, heard);
+        let timed = spec.kind.is_write() && self.knobs.on("timestamps") && !left_out;
         let (ip, srv6) = (self.knobs.get("ip"), self.knobs.on("srv6"));
         let mut packet = Packet::of(format::layouts(spec.kind, ip, srv6, timed || !spec.kind.is_write()));
         let ev = self.ev_of(heard);
@@ -477,12 +463,28 @@ impl<'a> Story<'a> {
             // The latest copy counts for echoes; what it carries never changes.
             self.heard.insert(psn, packet.clone());
         }
+        if packet.kind().is_some_and(|kind| kind.name == "ack") {
+            self.acked = packet.get("psn").unwrap_or(0) as u32;
+        }
+    }
+
+    /// Whether this is a Transport ACK that says something new and true: a responder may send one at each advance of its
+    /// cumulative PSN.
+    pub(crate) fn is_true_ack(&self, packet: &Packet) -> bool {
+        let Some(kind) = packet.kind().filter(|kind| kind.name == "ack") else { return false };
+        let psn = packet.get("psn").unwrap_or(0) as u32;
+        let arrived: BTreeSet<u32> = self.sent.iter().filter(|sent| sent.counted > 0).map(|sent| sent.psn).collect();
+        let new = psn.wrapping_sub(self.acked) & 0xFF_FFFF;
+        let gapless = || (1..=new).all(|n| arrived.contains(&(self.acked.wrapping_add(n) & 0xFF_FFFF)));
+        let spec = PacketSpec { kind, fields: vec![("psn".into(), Value::Number(psn.into()))] };
+        let expected = || self.clone().expected(None, 0, &spec, packet).ok();
+        (1..1 << 23).contains(&new) && gapless() && expected().is_some_and(|ack| packet.difference(&ack).is_none())
     }
 
     /// EVs that the latest copies of these PSNs used.
     pub(crate) fn paths(&self, first: u32, last: u32) -> usize {
         let of_psn = |psn: u32| self.heard.get(&(psn & 0xFF_FFFF)).map(|packet| self.ev_of(packet));
-        (first..=last).filter_map(of_psn).collect::<std::collections::BTreeSet<u32>>().len()
+        (first..=last).filter_map(of_psn).collect::<BTreeSet<u32>>().len()
     }
 
     /// A field's value in a stimulus.
@@ -645,7 +647,7 @@ fn l3(packet: &Packet) -> usize {
 }
 
 /// The header checksum of IPv4, unless a script gave one.
-fn checksum(packet: &mut Packet) {
+pub(crate) fn checksum(packet: &mut Packet) {
     if packet.get("ip.hsum") != Some(0) {
         return;
     }

@@ -74,8 +74,12 @@ impl Facts {
             (0..8).map(|plane| [0xFCBB, 0xBB00, 0x3000 | plane << 8 | host, 0, 0, 0, 0, 0].into()).collect()
         };
         let planes = knobs.get("planes").clamp(1, 8) as u32;
+        // Where a packet carries the high half, it is another one for each EV but the first. IPv4 has no place for it, and
+        // under SRv6 the value stands for an uplink.
+        let wide = !v4 && !knobs.on("srv6");
+        let high = |n: u32| if wide && n > 0 { (0xA500 | n) << 16 } else { 0 };
         let evs = (0..knobs.get("evs") as u32)
-            .map(|n| (((n % planes) << 8) | (n / planes), (n % planes) as u8 + 1))
+            .map(|n| (high(n) | ((n % planes) << 8) | (n / planes), (n % planes) as u8 + 1))
             .collect();
         Self {
             target_qpn: 0,

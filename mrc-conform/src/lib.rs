@@ -23,6 +23,7 @@ mod expect;
 mod facts;
 mod fault;
 pub mod format;
+mod freedom;
 mod icrc;
 mod knobs;
 mod number;
@@ -32,6 +33,7 @@ mod register;
 mod run;
 mod script;
 mod target;
+mod trace;
 pub mod vectors;
 
 pub use bits::{Field, Layout};
@@ -41,8 +43,9 @@ pub use icrc::icrc;
 pub use knobs::{KNOBS, Knob, Knobs, Values, knobs_of};
 pub use packet::{Difference, Layer, Packet, hex, show};
 pub use register::{Certainty, Decision, Requirement, Weight, nearest};
-pub use run::{Failure, Outcome, Trace, TraceAction, TraceEntry, Verdict, run, run_traced, stretch};
+pub use run::{Failure, Outcome, Verdict, run, run_traced, stretch};
 pub use script::{
     Check, Op, PacketSpec, Post, Script, ScriptError, Step, Value, builtin, builtin_text, list_fields, load_tree,
 };
 pub use target::{Done, DoneKind, Heard, Refusal, Target};
+pub use trace::{Trace, TraceAction, TraceEntry};

@@ -3,13 +3,16 @@
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 
-use crate::expect::{Story, leave_to_others};
+use crate::expect::Story;
 use crate::facts::{self, Facts};
+use crate::format::Kind;
+use crate::freedom::{is_about_acks, is_about_probes, leave_to_target};
 use crate::knobs::{KNOBS, Knob, knobs_of};
 use crate::packet::{Difference, Packet, hex};
 use crate::register::{Requirement, Weight};
 use crate::script::{Check, Op, PacketSpec, Post, Script, Step};
 use crate::target::{Done, DoneKind, Heard, Refusal, Target};
+use crate::trace::{Trace, TraceAction, TraceEntry};
 
 /// What came of a script.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
@@ -28,7 +31,7 @@ pub struct Outcome {
     /// What was wrong besides and does not concern this script: a wrong trailer, which the ICRC scripts charge, or a field
     /// of a lower layer, which the scripts charge that name it.
     pub notes: Vec<String>,
-    /// Knobs that the script sets.
+    /// Knobs that the script itself sets.
     #[serde(skip)]
     pub knobs: Vec<String>,
     /// The packets until a failure, in the order of time; empty for other verdicts.
@@ -47,7 +50,7 @@ impl Outcome {
         let (name, title) = (script.file.clone(), script.title.clone());
         let requires = script.requires.clone();
         let weight = Weight::of(&requires);
-        let knobs = script.knobs.iter().map(|(name, _)| name.to_string()).collect();
+        let knobs = script.own_knobs.clone();
         Self { script: name, title, requires, weight, verdict, notes, knobs, packets: Vec::new() }
     }
 
@@ -156,42 +159,6 @@ impl std::fmt::Display for Failure {
     }
 }
 
-/// Frames of a run, both ways.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct Trace {
-    /// In the order of time.
-    pub entries: Vec<TraceEntry>,
-    /// What the application or driver of the target did, in the order of time.
-    pub actions: Vec<TraceAction>,
-}
-
-/// One action of a run.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct TraceAction {
-    /// Nanoseconds since the script began.
-    pub at_ns: u64,
-    /// Frames of the run before it: its place among those of the same time.
-    pub frames_before: usize,
-    /// What was done.
-    #[serde(flatten)]
-    pub post: Post,
-}
-
-/// One frame of a run.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct TraceEntry {
-    /// Nanoseconds since the script began.
-    pub at_ns: u64,
-    /// The target sent it; else the tester.
-    pub from_target: bool,
-    /// Port of the target.
-    pub port: u8,
-    /// One line for people.
-    pub text: String,
-    /// The frame as hexadecimal digits.
-    pub frame: String,
-}
-
 /// Why a run stops early.
 enum Stop {
     Fail(Box<Failure>),
@@ -253,7 +220,7 @@ pub fn run_traced(script: &Script, facts: &Facts, target: &mut dyn Target, trace
     let verdict = match player.play() {
         Ok(()) => Verdict::Pass,
         Err(Stop::Fail(mut failure)) => {
-            failure.excuse = player.excuse(&failure);
+            failure.excuse = failure.excuse.take().or_else(|| player.excuse(&failure));
             Verdict::Fail(*failure)
         }
         Err(Stop::Refused(Refusal::NotApplicable(reason))) => Verdict::NotApplicable { reason },
@@ -352,7 +319,12 @@ impl Player<'_> {
     fn choose<'b>(&mut self, step: &Step, branches: &'b [Vec<Step>]) -> Result<&'b [Step], Stop> {
         let firsts = || branches.iter().filter_map(|branch| Some((branch.as_slice(), branch.first()?)));
         let latest = firsts().map(|(_, first)| first.until).max().unwrap_or(step.until);
-        let Some(heard) = self.next_heard(latest)? else {
+        let mut heard = self.next_heard(latest)?;
+        while heard.as_ref().is_some_and(|heard| !self.begins(branches, heard) && self.set_aside(heard)) {
+            self.late = self.late_before;
+            heard = self.next_heard(latest)?;
+        }
+        let Some(heard) = heard else {
             let silent = firsts().find(|(_, first)| matches!(first.op, Op::Quiet));
             return silent.map(|(branch, _)| branch).ok_or_else(|| {
                 let wanted: Vec<String> = firsts().map(|(_, first)| format!("`{}`", first.packet())).collect();
@@ -459,6 +431,29 @@ impl Player<'_> {
         Ok(None)
     }
 
+    /// Whether an alternative begins with a packet of this type.
+    fn begins(&self, branches: &[Vec<Step>], heard: &Heard) -> bool {
+        let kind = Packet::parse(&heard.frame).ok().and_then(|packet| packet.kind());
+        kind.is_some_and(|kind| {
+            branches.iter().filter_map(|branch| branch.first()).any(|first| first.packet() == kind.name)
+        })
+    }
+
+    /// Leaves a packet aside that the target is free to send and the script is not about.
+    fn set_aside(&mut self, heard: &Heard) -> bool {
+        let Ok(packet) = Packet::parse(&heard.frame) else { return false };
+        let kind = packet.kind().map_or("", |kind| kind.name);
+        let probe = kind == "probe" && !is_about_probes(self.script);
+        let ack = kind == "ack" && !is_about_acks(self.script) && self.story.is_true_ack(&packet);
+        if ack {
+            self.story.matched(&packet);
+        }
+        if probe || ack {
+            self.notes.push(format!("one {kind} more than the script asks for, at {} ns, was left aside", heard.at));
+        }
+        probe || ack
+    }
+
     fn note_frame(&mut self, heard: &Heard) {
         let text = Packet::parse(&heard.frame).map_or_else(|why| why, |packet| packet.to_string());
         let (at_ns, frame) = (heard.at, hex(&heard.frame));
@@ -468,6 +463,12 @@ impl Player<'_> {
     /// Nothing may come until `at` that was not expected before.
     fn silent_until(&mut self, step: &Step, at: u64) -> Result<(), Stop> {
         self.listen(at)?;
+        while let Some(heard) = self.waiting.pop_front() {
+            if !self.set_aside(&heard) {
+                self.waiting.push_front(heard);
+                break;
+            }
+        }
         match self.waiting.front() {
             None => Ok(()),
             Some(heard) => {
@@ -487,13 +488,38 @@ impl Player<'_> {
             })
             .collect();
         while let Some(&(first, _)) = open.first() {
-            let Some(heard) = self.next_heard(first.until)? else {
+            let only_probes = open.iter().all(|(_, spec)| spec.kind.name == "probe") && !is_about_probes(self.script);
+            // Timers of the target go on while the tester waits for a probe that need not come.
+            let patience = if only_probes { SLACK_NS } else { PATIENCE_NS };
+            let Some(heard) = self.next_within(first.until, patience)? else {
+                if only_probes {
+                    self.notes.push(format!("line {}: no probe came", first.line));
+                    break;
+                }
                 let spec = open[0].1;
                 return Err(fail(first, format!("no packet came; the script expects `{}`", spec.kind.name)));
             };
             let packet = Packet::parse(&heard.frame)
                 .map_err(|why| fail(first, format!("a packet that is none of MRC's, {why}: {}", hex(&heard.frame))))?;
-            let Some(place) = self.place(&open, &packet) else {
+            let place = self.place(&open, &packet);
+            let as_expected = place.is_some_and(|place| {
+                let wanted = open[place].1.number("psn");
+                packet.kind().is_none_or(|kind| kind.name != "ack")
+                    || wanted.is_none()
+                    || wanted == packet.get("psn").map(|psn| psn as i128)
+            });
+            if !as_expected && self.set_aside(&heard) {
+                self.late = self.late_before;
+                continue;
+            }
+            if place.is_none() && only_probes {
+                // What comes next is none of them.
+                self.notes.push(format!("line {}: no probe came", first.line));
+                self.late = self.late_before;
+                self.waiting.push_front(heard);
+                break;
+            }
+            let Some(place) = place else {
                 let wanted = open[0].1.kind.name;
                 let what = format!("the script expects `{wanted}`, and this came at {} ns: {packet}", heard.at);
                 let by_timer = is_of_timer(&packet);
@@ -521,11 +547,15 @@ impl Player<'_> {
     }
 
     fn next_heard(&mut self, at: u64) -> Result<Option<Heard>, Stop> {
+        self.next_within(at, PATIENCE_NS)
+    }
+
+    fn next_within(&mut self, at: u64, patience_ns: u64) -> Result<Option<Heard>, Stop> {
         self.late_before = self.late;
         if let Some(heard) = self.waiting.pop_front() {
             return Ok(Some(heard));
         }
-        let patience = PATIENCE_NS.checked_div(self.target.slowness()).unwrap_or(0);
+        let patience = patience_ns.checked_div(self.target.slowness()).unwrap_or(0);
         let heard = self.hear(at + self.late + patience)?;
         if let Some(heard) = &heard {
             // What came late moves the rest of the script.
@@ -550,7 +580,14 @@ impl Player<'_> {
         if !exact && wait >= SHORT_WAIT_NS && heard.at + wait / 4 < step.at + self.late_before {
             let early = (step.at + self.late_before).saturating_sub(heard.at);
             let what = format!("came {early} ns too early for a wait of {wait} ns: {packet}");
-            return Err(Stop::Fail(Box::new(Failure { by_timer: is_of_timer(packet), ..failure(step, what) })));
+            // What was before it may have been read so much too late.
+            let blind = self.target.blind();
+            let excuse = (self.target.slowness() == 1 && early <= blind + wait / 4).then(|| {
+                let (blind, early) = (blind / 1_000, early / 1_000);
+                format!("the tester did not look at its links for {blind} us, and this came {early} us too early: slow its clock, or hurry the tester")
+            });
+            let by_timer = is_of_timer(packet);
+            return Err(Stop::Fail(Box::new(Failure { by_timer, excuse, ..failure(step, what) })));
         }
         let wrong = |difference| {
             let what = format!("`{}` differs from what the script says", spec.kind.name);
@@ -580,7 +617,7 @@ impl Player<'_> {
             let (wanted, actual) = (headers(&expected), headers(packet));
             return differs(Difference { field: "headers".into(), expected: wanted, actual }, &expected);
         }
-        let noted = leave_to_others(spec, packet, &mut expected);
+        let noted = leave_to_target(spec, &self.script.knobs, packet, &mut expected);
         self.notes.extend(
             noted.iter().map(|d| format!("line {}: {} {}, expected {}", step.line, d.field, d.actual, d.expected)),
         );
@@ -691,10 +728,10 @@ impl Player<'_> {
             };
             let value = crate::number::number(value).map_or(value.clone(), |n| n.to_string());
             if have != value {
-                return Err(fail(
-                    step,
-                    format!("completion field {name}: expected {value}, got {have}: {}", tell(&done)),
-                ));
+                let what = format!("completion field {name}: expected {value}, got {have}: {}", tell(&done));
+                // The target may have given up because the tester was late.
+                let by_timer = done.status == "retry_exceeded";
+                return Err(Stop::Fail(Box::new(Failure { by_timer, ..failure(step, what) })));
             }
         }
         self.verified += 1;
@@ -723,9 +760,11 @@ fn failure(step: &Step, what: String) -> Failure {
     Failure { line: step.line, what, difference: None, more, beside, by_timer, excuse }
 }
 
-/// Probes and retransmissions leave when a timer says so.
+/// Probes, endpoint requests and retransmissions leave when a timer says so.
 fn is_of_timer(packet: &Packet) -> bool {
-    packet.kind().is_some_and(|kind| kind.name == "probe" || kind.is_write() && packet.get("rtx") == Some(1))
+    let timed =
+        |kind: &Kind| matches!(kind.name, "probe" | "ep_request") || kind.is_write() && packet.get("rtx") == Some(1);
+    packet.kind().is_some_and(timed)
 }
 
 fn line(heard: &Heard) -> String {

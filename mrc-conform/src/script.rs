@@ -23,6 +23,8 @@ pub struct Script {
     pub requires: Vec<String>,
     /// What the endpoint must be set to.
     pub knobs: Knobs,
+    /// Names of those that its text sets: more are added when the target has others at a known value.
+    pub(crate) own_knobs: Vec<String>,
     /// What happens.
     pub steps: Vec<Step>,
 }
@@ -219,7 +221,7 @@ impl Script {
     /// The first line that is not understood.
     pub fn parse(file: &str, text: &str) -> Result<Self, ScriptError> {
         let (title, requires, knobs, steps) = (String::new(), Vec::new(), Knobs::default(), Vec::new());
-        let mut script = Self { file: file.into(), title, requires, knobs, steps };
+        let mut script = Self { file: file.into(), title, requires, knobs, own_knobs: Vec::new(), steps };
         let error = |line: usize, message: String| ScriptError { file: file.into(), line, message };
         let mut open: Vec<Alternatives> = Vec::new();
         for (line, text) in blocks::write_out(text).map_err(|(line, why)| error(line, why))? {
@@ -269,7 +271,10 @@ impl Script {
             () if script.title.is_empty() => lacks("title; begin with `# what it shows`"),
             () if script.requires.is_empty() => lacks("requirement; write `requires SACK-004`"),
             () if script.steps.is_empty() => lacks("step"),
-            () => Ok(script),
+            () => {
+                script.own_knobs = script.knobs.iter().map(|(name, _)| name.to_string()).collect();
+                Ok(script)
+            }
         }
     }
 }

@@ -7,8 +7,9 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::packet::{Packet, hex};
-use crate::run::{Trace, TraceAction, TraceEntry, Verdict, run_traced};
+use crate::run::{Verdict, run_traced};
 use crate::script::{Op, Post, Script, builtin};
+use crate::trace::{Trace, TraceAction, TraceEntry};
 use crate::{engine, icrc};
 
 /// The published packets; all sizes and trailers were found independently of this project's code.

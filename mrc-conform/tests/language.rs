@@ -25,10 +25,13 @@ fn the_engine_takes_as_many_immediates_and_as_wide_a_window_as_a_knob_says() {
 
 #[test]
 fn a_range_of_times_has_two_ends() {
-    let repeated = |when: &str| format!("{TIMER}{when} > write_only psn=0 rtx=1\n{when} > probe\n70us < ack psn=0\n");
+    let repeated =
+        |when: &str| format!("{TIMER}{when} > write_only psn=0 rtx=1\n{when} > probe probe_id=@p\n70us < ack psn=0\n");
     play(&repeated("60us..70us")).unwrap();
-    play(&format!("{TIMER}+65us..+66us > write_only psn=0 rtx=1\n+0 > probe\n70us < ack psn=0\n")).unwrap_err();
-    play(&format!("{TIMER}+65us..+66us > write_only psn=0 rtx=1\n65us..66us > probe\n70us < ack psn=0\n")).unwrap();
+    play(&format!("{TIMER}+65us..+66us > write_only psn=0 rtx=1\n+0 > probe probe_id=@p\n70us < ack psn=0\n"))
+        .unwrap_err();
+    play(&format!("{TIMER}+65us..+66us > write_only psn=0 rtx=1\n65us..66us > probe probe_id=@p\n70us < ack psn=0\n"))
+        .unwrap();
     fails(&repeated("60us..65us"), "no packet came");
     fails(&repeated("66us..70us"), "came at 65536 ns, the script says 66000 to 70000 ns");
 }

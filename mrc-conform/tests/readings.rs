@@ -88,7 +88,7 @@ readings! {
     oq_17_probes_every_50_us: "probe_interval=50000", 2, ["behaviour"];
     oq_17_two_good_probes: "resurrect_probes=2", 2, ["behaviour"];
     oq_17_relapses_wait_longer: "relapse_backoff=1", 1, ["behaviour"];
-    oq_18_skip_for_a_time: "skip_time=1000000", 1, ["behaviour"];
+    oq_18_skip_for_a_time: "skip_time=1000000", 1, ["behaviour", "ev"];
     oq_18_marks_prolong_a_skip: "skip_extends=1", 1, ["behaviour"];
     oq_19_a_last_resort_at_any_pace: "last_resort=2", 1, ["behaviour"];
     oq_19_no_last_resort: "last_resort=0", 1, ["behaviour", "ev"];

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::{Context, anyhow};
 use mrc_conform::control::PORT;
 use mrc_conform::{
-    Certainty, Decision, Fault, KNOBS, Knobs, LACKS, Outcome, Requirement, Script, Weight, builtin, builtin_text,
-    engine, load_tree, nearest, run as play,
+    Certainty, Decision, Fault, KNOBS, Knobs, LACKS, Outcome, Requirement, Script, Verdict, Weight, builtin,
+    builtin_text, engine, load_tree, nearest, run as play,
 };
 use serde_json::json;
 
@@ -187,7 +187,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
     };
     for script in &mut scripts {
-        let outcome = match (script.knobs.fix(&fixed), &mut tester) {
+        let own = script.knobs.clone();
+        let fits = script.knobs.fix(&fixed).and_then(|()| rests_on_no_default(script, &own, &fixed));
+        let outcome = match (fits, &mut tester) {
             (Err(why), _) => Outcome::not_applicable(script, why),
             (Ok(()), Some(tester)) => tester.play(script),
             (Ok(()), None) => {
@@ -233,6 +235,35 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::FAILURE);
     }
     Ok(if report.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Whether a script can be played against a target that has these knobs, whatever the script itself sets. Most scripts do
+/// not name what they take for granted, such as the path MTU that their packets fill: the engine shows it, since a script
+/// that it does not pass with a knob at another value than the default needs the default.
+///
+/// # Errors
+/// The default that the script needs.
+fn rests_on_no_default(script: &Script, own: &Knobs, fixed: &Knobs) -> Result<(), String> {
+    let passes = |knobs: Knobs| {
+        let mut script = script.clone();
+        script.knobs = knobs;
+        let outcome = engine::with_virtual(&script.knobs, |target, facts| play(&script, facts, target));
+        outcome.is_ok_and(|outcome| outcome.verdict == Verdict::Pass)
+    };
+    let sets = |knobs: &Knobs, name: &str| knobs.iter().any(|(set, _)| set == name);
+    let others: Vec<(&str, i64)> =
+        fixed.iter().filter(|(name, value)| !sets(own, name) && Knobs::default().get(name) != *value).collect();
+    if others.is_empty() || passes(script.knobs.clone()) {
+        return Ok(());
+    }
+    let with = |name: &str, value: i64| {
+        let mut knobs = own.clone();
+        knobs.set(name, value);
+        knobs
+    };
+    let to_blame = others.iter().find(|(name, value)| !passes(with(name, *value)));
+    let (name, have) = to_blame.or(others.first()).copied().unwrap_or(("", 0));
+    Err(format!("needs {name}={}; the target is set to {have}", Knobs::default().get(name)))
 }
 
 fn knobs(items: &[String], option: &'static str) -> anyhow::Result<Knobs> {

@@ -16,6 +16,7 @@ use crate::handshake::{Control, Hello, Peer};
 use crate::interrupt::{self, Interrupt};
 use crate::load::{Goal, Load, Run, Switch};
 use crate::out::{errln, outln};
+use crate::refused::{self, Refused};
 use crate::selector::{PathArgs, Paths, Tune};
 use crate::session::{DeviceArgs, Nic, Session, address};
 use crate::silent::{self, SilentPlane};
@@ -113,6 +114,8 @@ struct Report {
     runs: Vec<Run>,
     /// Planes on which nothing was sent, or nothing received; none on the server.
     silent_planes: Vec<SilentPlane>,
+    /// Packets received that a right peer does not send, by reason.
+    refused: Vec<Refused>,
     /// The congestion controller of each run at its end; none on the server.
     congestion: Vec<CcReport>,
     error: Option<String>,
@@ -431,6 +434,7 @@ impl Report {
             paths: Vec::new(),
             runs: Vec::new(),
             silent_planes: Vec::new(),
+            refused: refused::packets(engine),
             congestion: Vec::new(),
             error,
             content: None,
@@ -475,6 +479,9 @@ impl Report {
             for sentence in silent::sentences(silent, unsteady, &self.silent_planes, &self.paths) {
                 errln!("mrc: {sentence}");
             }
+        }
+        for refused in &self.refused {
+            errln!("mrc: {refused}");
         }
         match &self.content {
             Some(verdict) if self.content_is_wrong() => errln!("mrc: content: {verdict}"),

@@ -86,7 +86,19 @@ pub fn wait_for_carrier(name: &str) -> Result<(), String> {
 /// Takes what has come, with the port's number from 1.
 pub fn receive(ports: &mut [AnyPort], mut f: impl FnMut(u8, Vec<u8>)) {
     for (port, number) in ports.iter_mut().zip(1..) {
-        port.rx_batch(64, |frame| f(number, frame.fragments().concat()));
+        port.rx_batch(BATCH, |frame| f(number, frame.fragments().concat()));
+    }
+}
+
+/// Frames read from a port at once.
+const BATCH: usize = 64;
+
+/// Drops what has come, all of it: a peer that was left alone may have probed and retransmitted for long. One that never
+/// stops is left after a while.
+pub fn drop_all(ports: &mut [AnyPort]) {
+    let end = Instant::now() + Duration::from_millis(100);
+    for port in ports {
+        while port.rx_batch(BATCH, |_| {}) == BATCH && Instant::now() < end {}
     }
 }
 

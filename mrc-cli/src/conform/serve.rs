@@ -77,7 +77,7 @@ fn converse(ports: &mut Vec<AnyPort>, lines: &mut Lines, what: &Serve) -> anyhow
         let macs = ports.iter().take(planes).map(AnyPort::mac).collect();
         let slow = slow.max(1);
         // What is left of the script before.
-        link::receive(ports, |_, _| {});
+        link::drop_all(ports);
         lines.set_blocking(false)?;
         let played = with_engine(&knobs, *facts, macs, |engine, facts| {
             lines.write(&Reply::Opened { facts: Box::new(facts.clone()), slow })?;

@@ -171,15 +171,18 @@ impl Wire<'_> {
 
     /// What the target still said about the script before.
     fn drop_old(&mut self) {
-        link::receive(self.ports, |_, _| {});
+        link::drop_all(self.ports);
     }
 
+    /// Reads what came. Each frame has the time at which it was read: one that came while others were read must not look
+    /// earlier than it is.
     fn take_in(&mut self) {
-        let now = self.now();
-        self.blind = self.blind.max(self.looked.map_or(0, |before| now - before));
-        self.looked = Some(now);
-        let heard = &mut self.heard;
-        link::receive(self.ports, |port, frame| heard.push_back(Heard { at: now, port, frame }));
+        let before = self.now();
+        let (start, slow, heard) = (self.start, self.slow, &mut self.heard);
+        let clock = || start.elapsed().as_nanos() as u64 / slow;
+        link::receive(self.ports, |port, frame| heard.push_back(Heard { at: clock(), port, frame }));
+        self.blind = self.blind.max(self.now() - self.looked.unwrap_or(before));
+        self.looked = Some(before);
     }
 
     fn ask(&mut self, request: &Request) -> Result<Reply, Refusal> {

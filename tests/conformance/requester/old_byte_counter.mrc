@@ -4,10 +4,10 @@ knobs mtu=1024 window=2224 sack_threshold=2048
 
 0     ! write len=6144
 0     > write_first psn=0 len=1024 dmalen=6144
-0     > write_middle psn=1 from=1024 at=1024 len=1024 dmalen=6144 a=1
+0     > write_middle psn=1 from=1024 at=1024 len=1024 dmalen=6144 a=any
 10us  < sack cack=1 rcvd=9
 10us  > write_middle psn=2 from=2048 at=2048 len=1024 dmalen=6144
-10us  > write_middle psn=3 from=3072 at=3072 len=1024 dmalen=6144 a=1
+10us  > write_middle psn=3 from=3072 at=3072 len=1024 dmalen=6144 a=any
 11us  < sack cack=0 rcvd=5
 30us  < sack cack=3 rcvd=18
 30us  > write_middle psn=4 from=4096 at=4096 len=1024 dmalen=6144

@@ -1,13 +1,13 @@
-# No packet goes beyond the cumulative PSN plus the window; the one that fills it asks for an acknowledgement
+# No packet goes beyond the cumulative PSN plus the window
 requires SND-002, QP-004, INV-001
 knobs mtu=256 mpr_tx=1
 
 0     ! write len=33280
 0     > write_first psn=0 len=256 dmalen=33280
-0     > write_middle psn=1..126 from=256 at=256 len=256 dmalen=33280 a=0
-0     > write_middle psn=127 from=32512 at=32512 len=256 dmalen=33280 a=1
+0     > write_middle psn=1..126 from=256 at=256 len=256 dmalen=33280
+0     > write_middle psn=127 from=32512 at=32512 len=256 dmalen=33280 a=any
 10us  < sack cack=0 ack_offset=0 rcvd=2
-10us  > write_middle psn=128 from=32768 at=32768 len=256 dmalen=33280 a=1
+10us  > write_middle psn=128 from=32768 at=32768 len=256 dmalen=33280 a=any
 20us  < sack cack=1 ack_offset=0 rcvd=3
 20us  > write_last psn=129 from=33024 at=33024 len=256 dmalen=33280
 30us  < ack psn=129

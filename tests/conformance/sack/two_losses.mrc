@@ -7,4 +7,4 @@ knobs mtu=256 sack_threshold=16384 size_overhead=40
 0    < write_middle psn=6..7 at=1536 len=256 dmalen=3072
 0    < write_middle psn=9..10 at=2304 len=256 dmalen=3072
 1us  < write_last psn=11 at=2816 len=256 dmalen=3072 a
-1us  > sack cack=4 sack_offset=1 bitmap=0x76 ooo=5 rcvd=14
+1us  > sack cack=4 bitmap=0x76 ooo=5 rcvd=14

@@ -1,0 +1,46 @@
+//! Packets that a device dropped because they are not what a peer of this host sends: what a first run against another
+//! implementation goes wrong with.
+
+use mrc_core::{Discard, Stats};
+use serde::Serialize;
+
+/// Packets dropped for one reason.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Refused {
+    /// Name of the counter.
+    pub reason: &'static str,
+    /// How many.
+    pub packets: u64,
+    /// What is wrong with them.
+    #[serde(skip)]
+    meaning: &'static str,
+}
+
+/// What a right peer never does. Frames that are none of MRC's, late ones and duplicates are left out.
+const REASONS: &[(Discard, &str)] = &[
+    (Discard::Icrc, "their ICRC is wrong"),
+    (Discard::Pkey, "their partition key is not ours"),
+    (Discard::Peer, "their source is not the address of the peer"),
+    (Discard::Stranger, "their source is the address of no peer"),
+    (Discard::Opcode, "MRC has no such opcode"),
+    (Discard::Tver, "their transport version is not 0"),
+    (Discard::Short, "a header is cut short"),
+    (Discard::L3Len, "their IP length is longer than the frame"),
+    (Discard::Syndrome, "MRC has no such syndrome"),
+];
+
+/// Those of a device since it was opened.
+pub fn packets(stats: &Stats) -> Vec<Refused> {
+    let count = |&(why, meaning): &(Discard, &'static str)| Refused {
+        reason: why.name(),
+        packets: stats.discarded(why),
+        meaning,
+    };
+    REASONS.iter().map(count).filter(|refused| refused.packets > 0).collect()
+}
+
+impl std::fmt::Display for Refused {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} packets received were dropped as {}: {}", self.packets, self.reason, self.meaning)
+    }
+}
