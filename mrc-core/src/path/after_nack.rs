@@ -20,6 +20,11 @@ enum Other {
 }
 
 impl PathSet {
+    /// Whether what is sent again can take another path than before.
+    pub(crate) fn has_choice(&self) -> bool {
+        !self.is_single_path() && self.universe() > 1
+    }
+
     /// As [`select_other`](Self::select_other), for the retransmission of a packet whose NACK echoed `nacked`. It waits for a busy
     /// port, and takes a bad EV as a last resort does, before it uses that EV again. Where nothing else may be used it does: a
     /// QP with one EV would stop. Policies that keep to one path keep to it.
@@ -35,7 +40,7 @@ impl PathSet {
         rng: &mut Rng,
     ) -> Option<Choice> {
         //= SND-005
-        let strict = !cfg.reuse_nacked_ev && !self.is_single_path() && self.universe() > 1;
+        let strict = !cfg.reuse_nacked_ev && self.has_choice();
         if strict && self.rotation.active_on(ports) < 2 {
             return match self.other(slots, ports, nacked, rng) {
                 Other::Active | Other::None => self.select_other(now, slots, order, ports, nacked, cfg, rng),

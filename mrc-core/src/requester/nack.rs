@@ -75,8 +75,12 @@ impl TxSide<'_, '_> {
         Ok(self.count_retry(now, psn))
     }
 
-    /// Whether a NACK that echoes `entropy` and the rtx flag refuses an earlier transmission than the latest.
+    /// Whether a NACK that echoes `entropy` and the rtx flag refuses another transmission than the latest. Each has an entropy of
+    /// its own, so that this alone decides. Where there is one path the flag must fit, too. A flag that is set is never that
+    /// of a packet which left once.
     fn of_earlier_copy(&self, latest: TxRecord, entropy: mrc_wire::Ev, rtx: bool) -> bool {
-        self.wire_ev(latest.ev()) != Some(entropy) || rtx != (latest.tx_count() > 1)
+        let again = latest.tx_count() > 1;
+        let fits = rtx == again || (again && self.qp.paths.has_choice());
+        self.wire_ev(latest.ev()) != Some(entropy) || !fits
     }
 }

@@ -649,7 +649,7 @@ impl Requester {
             return Ok(Some((ErrorCause::RemoteOperation, Some(seq))));
         }
         let packet = &mut self.packets[seq as usize];
-        if packet.fate == Fate::Lost || packet.ev != nack.entropy || rtx != (packet.count > 1) {
+        if packet.fate == Fate::Lost || packet.ev != nack.entropy || (rtx && packet.count == 1) {
             return Err(Discard::StaleNack);
         }
         packet.fate = Fate::Lost;
