@@ -328,14 +328,18 @@ mod tests {
         fs::create_dir_all(&folder).unwrap();
         let hour = Duration::from_secs(3600);
         let now = SystemTime::now();
-        for (name, at) in [("a", now + 2 * hour), ("b", now + hour), ("c", now - hour), ("d", now)] {
-            create(&folder.join(format!("{name}.pcapng"))).unwrap().set_modified(at).unwrap();
-            create(&folder.join(format!("{name}.json"))).unwrap();
+        for (process, at) in [(1, now + 2 * hour), (2, now + hour), (3, now - hour), (4, now)] {
+            let path = folder.join(format!("{process}-0-1700-{ASKED}.pcapng"));
+            create(&path).unwrap().set_modified(at).unwrap();
+            create(&path.with_extension("json")).unwrap();
         }
         prune(&folder, 2);
         let mut left: Vec<_> = fs::read_dir(&folder).unwrap().map(|file| file.unwrap().file_name()).collect();
         left.sort();
-        assert_eq!(left, ["c.json", "c.pcapng", "d.json", "d.pcapng"]);
+        assert_eq!(
+            left,
+            ["3-0-1700-asked.json", "3-0-1700-asked.pcapng", "4-0-1700-asked.json", "4-0-1700-asked.pcapng"]
+        );
         fs::remove_dir_all(&folder).unwrap();
     }
 
