@@ -29,6 +29,13 @@ const REASONS: &[(Discard, &str)] = &[
     (Discard::Syndrome, "MRC has no such syndrome"),
 ];
 
+impl Refused {
+    /// Whether others may have sent them: that tells something only where the peer was not heard.
+    pub fn may_be_of_others(&self) -> bool {
+        [Discard::Peer, Discard::Stranger].map(Discard::name).contains(&self.reason)
+    }
+}
+
 /// Those of a device since it was opened.
 pub fn packets(stats: &Stats) -> Vec<Refused> {
     let count = |&(why, meaning): &(Discard, &'static str)| Refused {
@@ -42,5 +49,19 @@ pub fn packets(stats: &Stats) -> Vec<Refused> {
 impl std::fmt::Display for Refused {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} packets received were dropped as {}: {}", self.packets, self.reason, self.meaning)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A few of these come by on any network.
+    #[test]
+    fn frames_of_other_sources_may_be_of_others() {
+        let of_others = |&(why, meaning): &(Discard, &'static str)| {
+            Refused { reason: why.name(), packets: 1, meaning }.may_be_of_others().then_some(why.name())
+        };
+        assert_eq!(REASONS.iter().filter_map(of_others).collect::<Vec<_>>(), ["peer", "stranger"]);
     }
 }

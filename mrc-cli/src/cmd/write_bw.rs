@@ -480,7 +480,7 @@ impl Report {
                 errln!("mrc: {sentence}");
             }
         }
-        for refused in &self.refused {
+        for refused in self.refused.iter().filter(|refused| self.error.is_some() || !refused.may_be_of_others()) {
             errln!("mrc: {refused}");
         }
         match &self.content {
