@@ -4,10 +4,10 @@
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd as _;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use mrc_verbs_shim::control::accepted;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// How long a client may take to ask and to take its answer.
@@ -22,8 +22,6 @@ const MAX_FOLLOWERS: usize = 32;
 const MAX_WAITING: usize = 1 << 20;
 /// How often a waiting server looks whether it shall end, and whether there is something new.
 const GLANCE: Duration = Duration::from_millis(100);
-/// Rest of a server that cannot take a connection.
-const REST: Duration = Duration::from_millis(20);
 
 /// An answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -249,26 +247,6 @@ pub fn serve(listener: &TcpListener, is_over: &dyn Fn() -> bool, mut site: Site<
         accept(listener, &mut clients);
     }
     Ok(())
-}
-
-/// What `accept` gave, if that is a connection. Where the process has no descriptor left, the listener stays readable: without the
-/// rest the caller's loop would take a whole processor.
-pub fn accepted<C>(outcome: std::io::Result<C>) -> Option<C> {
-    static TOLD: AtomicBool = AtomicBool::new(false);
-    match outcome {
-        Ok(connection) => {
-            TOLD.store(false, Ordering::Relaxed);
-            Some(connection)
-        }
-        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::ConnectionAborted) => None,
-        Err(error) => {
-            if !TOLD.swap(true, Ordering::Relaxed) {
-                log::warn!("a connection cannot be taken: {error}; `ulimit -n` limits the open files of a process");
-            }
-            std::thread::sleep(REST);
-            None
-        }
-    }
 }
 
 fn accept(listener: &TcpListener, clients: &mut Vec<Client>) {

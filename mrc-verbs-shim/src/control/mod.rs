@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 pub use client::{Client, ControlError, Found, all_devices, own_devices};
 pub use record::{RecordConfig, Trigger};
-pub use server::ControlServer;
+pub use server::{ControlServer, accepted};
 pub use snapshot::path_tables;
 
 /// Longest line that a device reads, in bytes.

@@ -181,8 +181,8 @@ fn command() -> String {
 }
 
 /// What `accept` gave, if that is a connection. Where the process has no descriptor left, the listener stays readable: without the
-/// rest the caller's loop would take a whole processor.
-fn accepted<C>(outcome: std::io::Result<C>) -> Option<C> {
+/// rest the caller's loop would take a whole processor. For every server of this project that polls.
+pub fn accepted<C>(outcome: std::io::Result<C>) -> Option<C> {
     static TOLD: AtomicBool = AtomicBool::new(false);
     match outcome {
         Ok(connection) => {
@@ -192,9 +192,7 @@ fn accepted<C>(outcome: std::io::Result<C>) -> Option<C> {
         Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::ConnectionAborted) => None,
         Err(error) => {
             if !TOLD.swap(true, Ordering::Relaxed) {
-                log::warn!(
-                    "the control socket cannot take a connection: {error}; `ulimit -n` limits the open files of a process"
-                );
+                log::warn!("a connection cannot be taken: {error}; `ulimit -n` limits the open files of a process");
             }
             std::thread::sleep(REST);
             None

@@ -11,6 +11,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use mrc_verbs_shim::control::accepted;
 
 use crate::http;
 use crate::tcp::end_when_dead;
@@ -123,13 +124,13 @@ impl Listener {
     pub fn accept(&self) -> Option<(Wire, String)> {
         let (wire, from) = match self {
             Self::Tcp(listener) => {
-                let (stream, from) = http::accepted(listener.accept())?;
+                let (stream, from) = accepted(listener.accept())?;
                 stream.set_nonblocking(true).ok()?;
                 end_when_dead(&stream).ok()?;
                 (Wire::Tcp(stream), from.ip().to_string())
             }
             Self::Unix(listener) => {
-                let (stream, _) = http::accepted(listener.accept())?;
+                let (stream, _) = accepted(listener.accept())?;
                 stream.set_nonblocking(true).ok()?;
                 (Wire::Unix(stream), "a local agent".to_owned())
             }
