@@ -1,12 +1,14 @@
 //! The out-of-band exchange of `write-bw` and `write-lat`: one JSON line each way over TCP, then the connection stays open
 //! so that either side notices when the other is gone.
 
-use std::io::{BufRead, BufReader, ErrorKind, Read as _, Write};
+use std::io::{ErrorKind, Write};
 use std::net::{Ipv6Addr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 use serde::{Deserialize, Serialize};
+
+use crate::lines::{Line, LineReader};
 
 /// First field of every message, so that a stranger on the port is recognised.
 const PROTOCOL: &str = "mrc-perf/1";
@@ -24,6 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Longest line, in bytes: the other side may be a stranger who sends anything.
 const MAX_LINE: usize = 1 << 20;
+const TOO_LONG: &str = "sent a line of more than 1 MiB";
 
 /// Connections that have not said who they are; one more, and the oldest is closed.
 const MAX_STRANGERS: usize = 64;
@@ -96,10 +99,9 @@ impl Hello {
 
 /// A connection that has not said yet who it is.
 struct Stranger {
-    stream: TcpStream,
+    reader: LineReader,
     peer: String,
     since: Instant,
-    said: Vec<u8>,
 }
 
 impl Stranger {
@@ -108,23 +110,11 @@ impl Stranger {
     /// # Errors
     /// It is no client.
     fn first_line(&mut self) -> anyhow::Result<Option<Hello>> {
-        let mut bytes = [0; 16_384];
-        loop {
-            // What comes behind the line is for later.
-            let there = match self.stream.peek(&mut bytes) {
-                Ok(0) => bail!("closed the connection"),
-                Ok(there) => there,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                Err(error) => return Err(error.into()),
-            };
-            let end = bytes[..there].iter().position(|byte| *byte == b'\n');
-            let part = &mut bytes[..end.map_or(there, |end| end + 1)];
-            self.stream.read_exact(part)?;
-            self.said.extend_from_slice(part);
-            ensure!(self.said.len() <= MAX_LINE, "sent a line of more than {MAX_LINE} bytes");
-            if end.is_some() {
-                return Hello::parse(&self.said).map(Some);
-            }
+        match self.reader.read()? {
+            Line::Whole(line) => return Hello::parse(&line).map(Some),
+            Line::Closed => bail!("closed the connection"),
+            Line::TooLong => bail!(TOO_LONG),
+            Line::Waiting => {}
         }
         ensure!(self.since.elapsed() < PATIENCE, "said nothing");
         Ok(None)
@@ -133,11 +123,8 @@ impl Stranger {
 
 /// The TCP side of a measurement.
 pub struct Control {
-    stream: TcpStream,
-    reader: BufReader<TcpStream>,
+    reader: LineReader,
     peer: String,
-    /// What [`Self::watch`] read of a line that is not complete yet.
-    begun: Vec<u8>,
 }
 
 /// What the control connection says about the peer.
@@ -173,8 +160,8 @@ impl Control {
                     if strangers.len() == MAX_STRANGERS {
                         strangers.remove(0);
                     }
-                    let (since, said) = (Instant::now(), Vec::new());
-                    strangers.push(Stranger { stream, peer: peer.to_string(), since, said });
+                    let reader = LineReader::new(stream, MAX_LINE);
+                    strangers.push(Stranger { reader, peer: peer.to_string(), since: Instant::now() });
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => std::thread::sleep(GLANCE),
                 // Others have all descriptors, or the connection is gone already.
@@ -188,9 +175,9 @@ impl Control {
                 match stranger.first_line() {
                     Ok(None) => at += 1,
                     Ok(Some(hello)) => {
-                        let stream = strangers.swap_remove(at).stream;
-                        stream.set_nonblocking(false)?;
-                        return Ok(Some((Self::over(stream)?, hello)));
+                        let reader = strangers.swap_remove(at).reader;
+                        reader.stream().set_nonblocking(false)?;
+                        return Ok(Some((Self::over(reader)?, hello)));
                     }
                     Err(why) => {
                         log::warn!("{} {why}; the server waits on", stranger.peer);
@@ -207,7 +194,7 @@ impl Control {
         let give_up = Instant::now() + Duration::from_secs(5);
         loop {
             match TcpStream::connect((server, port)) {
-                Ok(stream) => return Self::over(stream),
+                Ok(stream) => return Self::over(LineReader::new(stream, MAX_LINE)),
                 Err(error) if error.kind() == ErrorKind::ConnectionRefused && Instant::now() < give_up => {
                     std::thread::sleep(Duration::from_millis(100));
                 }
@@ -220,27 +207,37 @@ impl Control {
         }
     }
 
-    fn over(stream: TcpStream) -> anyhow::Result<Self> {
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        let peer = stream.peer_addr()?.to_string();
-        Ok(Self { reader: BufReader::new(stream.try_clone()?), stream, peer, begun: Vec::new() })
+    fn over(reader: LineReader) -> anyhow::Result<Self> {
+        reader.stream().set_nodelay(true)?;
+        let peer = reader.stream().peer_addr()?.to_string();
+        Ok(Self { reader, peer })
     }
 
-    fn send(&mut self, hello: &Hello) -> anyhow::Result<()> {
-        let line = serde_json::to_string(hello)? + "\n";
-        self.stream.write_all(line.as_bytes()).with_context(|| format!("sending to {}", self.peer))
+    fn write(&self, line: &str) -> std::io::Result<()> {
+        let line = format!("{line}\n");
+        self.reader.stream().write_all(line.as_bytes())
+    }
+
+    fn send(&self, hello: &Hello) -> anyhow::Result<()> {
+        self.tell(&serde_json::to_string(hello)?)
+    }
+
+    fn tell(&self, line: &str) -> anyhow::Result<()> {
+        self.write(line).with_context(|| format!("sending to {}", self.peer))
     }
 
     /// A line of the other side, empty at the end of the connection; its text may reach a terminal.
-    fn line(&mut self) -> std::io::Result<String> {
-        let mut line = Vec::new();
-        (&mut self.reader).take(MAX_LINE as u64).read_until(b'\n', &mut line)?;
-        Ok(String::from_utf8_lossy(&line).into_owned())
+    fn line(&mut self, patience: Duration) -> anyhow::Result<String> {
+        match self.reader.read_by(Instant::now() + patience)? {
+            Line::Whole(line) => Ok(String::from_utf8_lossy(&line).into_owned()),
+            Line::Closed => Ok(String::new()),
+            Line::TooLong => bail!(TOO_LONG),
+            Line::Waiting => bail!("nothing within {} s", patience.as_secs()),
+        }
     }
 
     fn receive(&mut self) -> anyhow::Result<Hello> {
-        let line = self.line().with_context(|| format!("no answer from {}", self.peer))?;
+        let line = self.line(PATIENCE).with_context(|| format!("no answer from {}", self.peer))?;
         ensure!(!line.is_empty(), "{} closed the connection without an answer: its own output says why", self.peer);
         Hello::parse(line.as_bytes()).with_context(|| self.peer.clone())
     }
@@ -278,8 +275,8 @@ impl Control {
 
     /// Waits until both sides have come here.
     pub fn barrier(&mut self) -> anyhow::Result<()> {
-        self.stream.write_all(b"ready\n")?;
-        let line = self.line().with_context(|| format!("{} did not get ready", self.peer))?;
+        self.write("ready")?;
+        let line = self.line(PATIENCE).with_context(|| format!("{} did not get ready", self.peer))?;
         ensure!(line.trim() == "ready", "{} gave up before the measurement", self.peer);
         Ok(())
     }
@@ -287,31 +284,31 @@ impl Control {
     /// Tells the peer that the measurement is over.
     pub fn done(&mut self) {
         // The peer may be gone already; it will notice by itself.
-        let _ = self.stream.write_all(b"done\n");
+        let _ = self.write("done");
     }
 
     /// Client: asks the server to compare its memory with what so many messages of each queue pair carried; the verdict.
     pub fn ask_for_check(&mut self, messages: &[u64]) -> anyhow::Result<String> {
-        let line = format!("{CHECK}{}\n", serde_json::to_string(messages)?);
-        self.stream.write_all(line.as_bytes()).with_context(|| format!("sending to {}", self.peer))?;
-        self.stream.set_read_timeout(Some(Duration::from_secs(60)))?;
-        let verdict = self.line().with_context(|| format!("{} did not say whether the content is right", self.peer))?;
+        self.tell(&format!("{CHECK}{}", serde_json::to_string(messages)?))?;
+        let verdict = self
+            .line(Duration::from_secs(60))
+            .with_context(|| format!("{} did not say whether the content is right", self.peer))?;
         ensure!(!verdict.is_empty(), "{} closed the connection before it had checked the content", self.peer);
         Ok(verdict.trim().escape_debug().to_string())
     }
 
     /// Server: the answer to [`Peer::Check`].
     pub fn tell_verdict(&mut self, verdict: &str) -> anyhow::Result<()> {
-        let line = format!("{verdict}\n");
-        self.stream.write_all(line.as_bytes()).with_context(|| format!("sending to {}", self.peer))
+        self.tell(verdict)
     }
 
     /// Why the connection to the peer is broken, if it is. Does not wait.
     pub fn broken(&self) -> Option<String> {
         let look = || {
-            self.stream.set_nonblocking(true)?;
-            let seen = self.stream.peek(&mut [0]);
-            self.stream.set_nonblocking(false)?;
+            let stream = self.reader.stream();
+            stream.set_nonblocking(true)?;
+            let seen = stream.peek(&mut [0]);
+            stream.set_nonblocking(false)?;
             seen
         };
         match look() {
@@ -324,25 +321,19 @@ impl Control {
 
     /// Looks for up to `wait` whether the peer said something or vanished.
     pub fn watch(&mut self, wait: Duration) -> anyhow::Result<Peer> {
-        self.stream.set_read_timeout(Some(wait))?;
-        let room = (MAX_LINE - self.begun.len().min(MAX_LINE)) as u64;
-        let read = (&mut self.reader).take(room).read_until(b'\n', &mut self.begun);
-        if matches!(&read, Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)) {
-            return Ok(Peer::Quiet);
-        }
-        let line = String::from_utf8_lossy(&std::mem::take(&mut self.begun)).into_owned();
-        if line.len() >= MAX_LINE {
-            return Ok(Peer::Vanished(format!("{} sent a line of more than {MAX_LINE} bytes", self.peer)));
-        }
-        match read {
-            Ok(0) => Ok(Peer::Vanished(format!("{} closed its control connection", self.peer))),
-            Ok(_) if line.trim() == "done" => Ok(Peer::Done),
-            Ok(_) => Ok(match line.strip_prefix(CHECK) {
-                Some(messages) => Peer::Check(serde_json::from_str(messages).context("what to check")?),
-                None => Peer::Quiet,
-            }),
-            Err(error) => Ok(Peer::Vanished(format!("control connection to {}: {error}", self.peer))),
-        }
+        let line = match self.reader.read_by(Instant::now() + wait) {
+            Ok(Line::Whole(line)) => line,
+            Ok(Line::Waiting) => return Ok(Peer::Quiet),
+            Ok(Line::Closed) => return Ok(Peer::Vanished(format!("{} closed its control connection", self.peer))),
+            Ok(Line::TooLong) => return Ok(Peer::Vanished(format!("{} {TOO_LONG}", self.peer))),
+            Err(error) => return Ok(Peer::Vanished(format!("control connection to {}: {error}", self.peer))),
+        };
+        let line = String::from_utf8_lossy(&line);
+        Ok(match line.strip_prefix(CHECK) {
+            Some(messages) => Peer::Check(serde_json::from_str(messages).context("what to check")?),
+            None if line.trim() == "done" => Peer::Done,
+            None => Peer::Quiet,
+        })
     }
 }
 
@@ -350,18 +341,22 @@ impl Control {
 mod tests {
     use super::*;
 
+    fn control_over(stream: TcpStream) -> Control {
+        Control::over(LineReader::new(stream, MAX_LINE)).unwrap()
+    }
+
     fn pair() -> (Control, Control) {
         let listener = TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        (Control::over(client).unwrap(), Control::over(listener.accept().unwrap().0).unwrap())
+        (control_over(client), control_over(listener.accept().unwrap().0))
     }
 
     #[test]
     fn a_line_that_comes_in_pieces_is_one_line() {
-        let (mut client, mut server) = pair();
-        client.stream.write_all(b"check [1").unwrap();
+        let (client, mut server) = pair();
+        client.reader.stream().write_all(b"check [1").unwrap();
         assert_eq!(server.watch(Duration::from_millis(50)).unwrap(), Peer::Quiet);
-        client.stream.write_all(b",2]\n").unwrap();
+        client.reader.stream().write_all(b",2]\n").unwrap();
         assert_eq!(server.watch(Duration::from_secs(5)).unwrap(), Peer::Check(vec![1, 2]));
     }
 
@@ -397,7 +392,7 @@ mod tests {
             ("", |_| {}),
         ];
         for (why, change) in cases {
-            let (mut client, mut server) = pair();
+            let (client, mut server) = pair();
             client.send(&hello(change)).unwrap();
             let theirs = server.receive().unwrap();
             let answer = server.answer("write-bw", &theirs, |_| Ok(hello(|_| {})));
@@ -407,7 +402,7 @@ mod tests {
                 let says = format!("{:#}", answer.unwrap_err());
                 assert!(says.contains(why) && says.contains("cannot be connected to"), "{says}");
             }
-            let (mut client, mut server) = pair();
+            let (mut client, server) = pair();
             server.send(&hello(change)).unwrap();
             assert_eq!(client.offer(&hello(|_| {})).is_ok(), why.is_empty(), "{why}");
         }
@@ -416,7 +411,7 @@ mod tests {
     #[test]
     fn a_client_that_asks_for_any_amount_of_memory_is_refused() {
         let asks = |size, check| {
-            let (mut client, mut server) = pair();
+            let (client, mut server) = pair();
             let mut hello = Hello::new("write-bw", Ipv6Addr::LOCALHOST, 4096, size);
             (hello.qps, hello.check) = (vec![(0x01a0a1, 7)], check);
             client.send(&hello).unwrap();
@@ -445,14 +440,14 @@ mod tests {
             let mut endless = connect();
             while endless.write_all(&[b'x'; 65_536]).is_ok() {}
             let silent: Vec<TcpStream> = (0..MAX_STRANGERS + 20).map(|_| connect()).collect();
-            let mut client = Control::over(connect()).unwrap();
+            let client = control_over(connect());
             let mut hello = Hello::new("write-bw", Ipv6Addr::LOCALHOST, 4096, 8);
             hello.qps = vec![(0x01a0a1, 7)];
             client.send(&hello).unwrap();
-            client.stream.write_all(b"ready\n").unwrap();
+            client.reader.stream().write_all(b"ready\n").unwrap();
             let (mut control, theirs) = server.join().unwrap().unwrap();
             assert_eq!(theirs.qps, hello.qps);
-            assert_eq!(control.line().unwrap(), "ready\n", "what came behind the first line");
+            assert_eq!(control.line(PATIENCE).unwrap(), "ready\n", "what came behind the first line");
             drop(silent);
             // Nobody but those that say nothing: the server still ends when it is asked to.
             let server = scope.spawn(|| Control::client(&listener, stop).unwrap());
@@ -465,8 +460,8 @@ mod tests {
 
     #[test]
     fn what_a_peer_says_is_bounded_and_shows_no_control_characters() {
-        let (mut client, mut server) = pair();
-        client.stream.write_all(b"{\"protocol\":\"\\u001b]0;x\",\"test\":\"\",\"gid\":\"::1\",\"path_mtu\":1,\"size\":1,\"va\":0,\"rkey\":0,\"qps\":[],\"mpr_dest\":8}\n").unwrap();
+        let (client, mut server) = pair();
+        client.reader.stream().write_all(b"{\"protocol\":\"\\u001b]0;x\",\"test\":\"\",\"gid\":\"::1\",\"path_mtu\":1,\"size\":1,\"va\":0,\"rkey\":0,\"qps\":[],\"mpr_dest\":8}\n").unwrap();
         let says = format!("{:#}", server.receive().unwrap_err());
         assert!(says.contains("u{1b}]0;x") && !says.contains('\u{1b}'), "{says}");
         for read in [
@@ -477,9 +472,9 @@ mod tests {
                 matches!(vanished, Some(Peer::Vanished(why)) if why.contains("a line of more than"))
             },
         ] {
-            let (mut client, mut server) = pair();
+            let (client, mut server) = pair();
             let flood = std::thread::spawn(move || {
-                (0..1024).take_while(|_| client.stream.write_all(&[b'x'; 65_536]).is_ok()).count()
+                (0..1024).take_while(|_| client.reader.stream().write_all(&[b'x'; 65_536]).is_ok()).count()
             });
             assert!(read(&mut server));
             drop(server);
@@ -489,9 +484,9 @@ mod tests {
 
     #[test]
     fn a_broken_connection_is_seen_without_waiting() {
-        let (client, mut server) = pair();
+        let (client, server) = pair();
         assert_eq!(client.broken(), None);
-        server.stream.write_all(b"x").unwrap();
+        server.reader.stream().write_all(b"x").unwrap();
         assert_eq!(client.broken(), None);
         let (client, server) = pair();
         drop(server);
@@ -510,8 +505,8 @@ mod tests {
         // The connection may already be reset when this is sent.
         let says = format!("{:#}", client.offer(&Hello::new("write-bw", Ipv6Addr::LOCALHOST, 4096, 8)).unwrap_err());
         assert!(!says.contains("does not speak"), "{says}");
-        let (mut client, mut server) = pair();
-        server.stream.write_all(b"HTTP/1.1 400\r\n").unwrap();
+        let (mut client, server) = pair();
+        server.reader.stream().write_all(b"HTTP/1.1 400\r\n").unwrap();
         let says = format!("{:#}", client.receive().unwrap_err());
         assert!(says.contains("does not speak mrc-perf/1"), "{says}");
     }

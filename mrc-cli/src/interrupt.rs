@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use anyhow::Context as _;
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 
@@ -48,13 +49,15 @@ pub fn on_usr1() -> anyhow::Result<Arc<AtomicBool>> {
 /// Does `first`, on a thread of its own, when the first signal comes.
 pub fn on_signal(first: impl FnOnce() + Send + 'static) -> anyhow::Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
-    std::thread::spawn(move || {
+    let wait = move || {
         signals.forever().next();
         first();
         std::thread::sleep(SAME);
         signals.pending().for_each(drop);
         signals.forever().next();
         std::process::exit(EXIT_CODE.into());
-    });
+    };
+    let thread = std::thread::Builder::new().name("signals".into());
+    thread.spawn(wait).context("cannot make a thread that waits for signals")?;
     Ok(())
 }

@@ -13,6 +13,7 @@ mod demo;
 mod handshake;
 mod http;
 mod interrupt;
+mod lines;
 mod load;
 mod out;
 mod refused;

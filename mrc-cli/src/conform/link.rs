@@ -1,6 +1,6 @@
 //! The links between tester and target: one interface per port, frames in and out, and lines of JSON beside them.
 
-use std::io::{BufRead, BufReader, ErrorKind, Read as _, Write};
+use std::io::Write;
 use std::net::{Ipv6Addr, Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
@@ -8,6 +8,7 @@ use anyhow::{Context, bail};
 use mrc_afxdp::{AnyPort, Interface, Mode, PacketFilter, Port, PortError, RawConfig, RawPort, Sid, XskConfig, XskPort};
 use serde::{Serialize, de::DeserializeOwned};
 
+use crate::lines::{Line, LineReader};
 use crate::tcp::end_when_dead;
 
 /// How interfaces are opened.
@@ -104,8 +105,7 @@ pub fn drop_all(ports: &mut [AnyPort]) {
 
 /// One JSON value per line over TCP.
 pub struct Lines {
-    reader: BufReader<TcpStream>,
-    partial: Vec<u8>,
+    reader: LineReader,
     blocking: bool,
 }
 
@@ -128,7 +128,7 @@ impl Lines {
         stream.set_write_timeout(Some(PATIENCE))?;
         // One tester after the other is served: a machine that lost power would be served for ever.
         end_when_dead(&stream)?;
-        Ok(Self { reader: BufReader::new(stream), partial: Vec::new(), blocking: true })
+        Ok(Self { reader: LineReader::new(stream, MAX_LINE), blocking: true })
     }
 
     /// Whether reading waits.
@@ -136,7 +136,7 @@ impl Lines {
     /// # Errors
     /// The socket is broken.
     pub fn set_blocking(&mut self, blocking: bool) -> anyhow::Result<()> {
-        self.reader.get_ref().set_nonblocking(!blocking)?;
+        self.reader.stream().set_nonblocking(!blocking)?;
         self.blocking = blocking;
         Ok(())
     }
@@ -146,21 +146,7 @@ impl Lines {
     /// # Errors
     /// The peer closed, or said something else.
     pub fn read<T: DeserializeOwned>(&mut self) -> anyhow::Result<Option<T>> {
-        let room = (MAX_LINE - self.partial.len()) as u64;
-        match (&mut self.reader).take(room).read_until(b'\n', &mut self.partial) {
-            Ok(_) if self.partial.ends_with(b"\n") => {
-                let line = std::mem::take(&mut self.partial);
-                let said = || String::from_utf8_lossy(line.get(..SHOWN).unwrap_or(&line)).escape_debug().to_string();
-                Ok(Some(serde_json::from_slice(&line).with_context(|| format!("control connection: {}", said()))?))
-            }
-            Ok(_) if self.partial.len() == MAX_LINE => {
-                bail!("control connection: a line of more than {MAX_LINE} bytes")
-            }
-            Ok(0) => bail!("the control connection was closed"),
-            Ok(_) => Ok(None),
-            Err(why) if why.kind() == ErrorKind::WouldBlock => Ok(None),
-            Err(why) => Err(why.into()),
-        }
+        understood(self.reader.read()?)
     }
 
     /// The next line, `None` when none came in time.
@@ -168,20 +154,13 @@ impl Lines {
     /// # Errors
     /// As [`Self::read`].
     pub fn read_within<T: DeserializeOwned>(&mut self, limit: Duration) -> anyhow::Result<Option<T>> {
-        let give_up = Instant::now() + limit;
-        while let Some(left) = give_up.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
-            self.reader.get_ref().set_read_timeout(Some(left))?;
-            if let Some(value) = self.read()? {
-                return Ok(Some(value));
-            }
-        }
-        Ok(None)
+        understood(self.reader.read_by(Instant::now() + limit)?)
     }
 
     /// Ends the connection: whatever is asked later fails at once.
     pub fn close(&self) {
         // It fails only where nothing is connected any more.
-        let _ = self.reader.get_ref().shutdown(Shutdown::Both);
+        let _ = self.reader.stream().shutdown(Shutdown::Both);
     }
 
     /// Sends a value.
@@ -194,9 +173,22 @@ impl Lines {
         // The memory of a whole region does not fit the socket's buffer.
         let before = self.blocking;
         self.set_blocking(true)?;
-        let written = self.reader.get_mut().write_all(line.as_bytes());
+        let written = self.reader.stream().write_all(line.as_bytes());
         self.set_blocking(before)?;
         Ok(written?)
+    }
+}
+
+/// The value that a line is.
+fn understood<T: DeserializeOwned>(line: Line) -> anyhow::Result<Option<T>> {
+    match line {
+        Line::Whole(line) => {
+            let said = || String::from_utf8_lossy(line.get(..SHOWN).unwrap_or(&line)).escape_debug().to_string();
+            Ok(Some(serde_json::from_slice(&line).with_context(|| format!("control connection: {}", said()))?))
+        }
+        Line::Waiting => Ok(None),
+        Line::TooLong => bail!("control connection: a line of more than {MAX_LINE} bytes"),
+        Line::Closed => bail!("the control connection was closed"),
     }
 }
 
