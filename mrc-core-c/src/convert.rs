@@ -5,7 +5,7 @@ use mrc_core::{
     MrHandle, Operation, PeerConfig, PeerHandle, Placement, PlanePath, PortMask, QpHandle, QpInfo, QpState,
     RetryConfig, Route, RtrAttr, RtsAttr, RxMeta, SendWr, Status, Transmit, Trimming,
     cc::{CcConfig, NsccConfig},
-    path::{EvEntry, EvIndex, EvState, FlowBenderConfig, HopperConfig, LossEvAction, MAX_FIELDS, PathConfig, SkipMode},
+    path::{EvEntry, EvIndex, EvState, LossEvAction, MAX_FIELDS, PathConfig, SkipMode},
 };
 use mrc_wire::{
     Ev, Ip, PortNum, Psn, Qpn, Rkey,
@@ -15,7 +15,7 @@ use mrc_wire::{
 use crate::{
     codes::*,
     fault::{Fault, fault, text},
-    selector::selector,
+    selector::{published, selector},
     types::*,
 };
 
@@ -365,7 +365,7 @@ pub(crate) fn rts(c: &mrc_core_rts, limits: &Limits) -> Result<RtsAttr, Fault> {
 pub(crate) fn rts_default(sq_psn: u32) -> mrc_core_rts {
     let rts = RtsAttr::software(Psn::new(sq_psn));
     let paths = &rts.paths;
-    let (hopper, flowbender) = (HopperConfig::DEFAULT, FlowBenderConfig::DEFAULT);
+    let (hopper, flowbender) = published();
     mrc_core_rts {
         base_rtt_ns: rts.base_rtt_ns,
         target_delay_ns: rts.target_delay_ns,
@@ -380,22 +380,8 @@ pub(crate) fn rts_default(sq_psn: u32) -> mrc_core_rts {
             backup: paths.backup,
             ev_min_active: paths.ev_min_active,
             pinned: 0,
-            hopper: mrc_core_hopper {
-                alpha_percent: hopper.alpha_percent,
-                th_probe_percent: hopper.th_probe_percent,
-                th_cong_percent: hopper.th_cong_percent,
-                ttl_probe_percent: hopper.ttl_probe_percent,
-                delta_rtt_percent: hopper.delta_rtt_percent,
-                switch_delay_percent: hopper.switch_delay_percent,
-                switch_delay_max_percent: hopper.switch_delay_max_percent,
-                first: hopper.first.0,
-                move_on_loss: hopper.move_on_loss.into(),
-            },
-            flowbender: mrc_core_flowbender {
-                threshold_permille: flowbender.threshold_permille,
-                first: flowbender.first.0,
-                epochs: flowbender.epochs,
-            },
+            hopper,
+            flowbender,
             selector: MRC_CORE_SELECT_SPRAY,
             resurrect_probes: paths.resurrect_probes,
             bad_probes_outstanding: paths.bad_probes_outstanding,

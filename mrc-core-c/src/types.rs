@@ -437,7 +437,7 @@ pub struct mrc_core_rtr {
 
 /// MRC_CORE_SELECT_HOPPER; percent of the base RTT where a time is meant.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct mrc_core_hopper {
     /// Weight of a new sample in the average round trip, in percent.
     pub alpha_percent: u16,
@@ -461,7 +461,7 @@ pub struct mrc_core_hopper {
 
 /// MRC_CORE_SELECT_FLOWBENDER.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct mrc_core_flowbender {
     /// Part of an epoch's acknowledgements that may be marked or lost, in tenths of a percent.
     pub threshold_permille: u16,

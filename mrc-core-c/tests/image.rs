@@ -59,6 +59,31 @@ fn two_endpoints_in_one_freestanding_image() {
     assert_eq!(said, text(&again.stdout), "the same seed gives the same run");
 }
 
+/// Without the feature `research` the archive is whole, and its defaults run; selectors of research are refused.
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[test]
+fn an_archive_without_selectors_of_research() {
+    let name = "an_archive_without_selectors_of_research";
+    let example = folder().join("example/main.c");
+    let said = |main: &Path, features: &[&str]| {
+        let (cc, image) = (compiler(name)?, scratch(name));
+        let built = link(cc, main.to_owned(), &archive(features, &[]), &image);
+        assert!(built.status.success(), "{}", text(&built.stderr));
+        Some(text(&Command::new(&image).output().unwrap().stdout))
+    };
+    let Some(plain) = said(&example, &["--no-default-features"]) else { return };
+    assert!(plain.ends_with("ok\n"), "{plain}");
+    let spray = "rts.paths.backup = 0;";
+    let source = std::fs::read_to_string(&example).unwrap();
+    assert!(source.contains(spray));
+    let hopper = scratch("hopper.c");
+    let chosen = format!("{spray} rts.paths.selector = MRC_CORE_SELECT_HOPPER;");
+    std::fs::write(&hopper, source.replace(spray, &chosen)).unwrap();
+    let refused = said(&hopper, &["--no-default-features"]).unwrap();
+    assert!(refused.contains("RTS") && refused.contains("selector"), "{refused}");
+    assert!(said(&hopper, &[]).unwrap().ends_with("ok\n"));
+}
+
 /// The example of this name says what it says, and nothing else.
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 fn example(name: &str, want: &str) {
