@@ -311,6 +311,18 @@ fn own_directory() -> PathBuf {
     }
 }
 
+/// Makes a folder that only this user can enter, and with it the folders above, which are as others are.
+fn make_directory(folder: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    if let Some(above) = folder.parent() {
+        std::fs::create_dir_all(above)?;
+    }
+    match std::fs::DirBuilder::new().mode(0o700).create(folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(error),
+        _ => check_directory(folder, rustix::process::geteuid().as_raw()),
+    }
+}
+
 /// Refuses a folder that others than `user` could put a file into.
 fn check_directory(folder: &Path, user: u32) -> std::io::Result<()> {
     use std::os::unix::fs::MetadataExt as _;
@@ -330,6 +342,19 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
+
+    #[test]
+    fn only_the_folder_itself_is_closed_to_others() {
+        let above = std::env::temp_dir().join(format!("mrc-control-above-{}", std::process::id()));
+        for _ in 0..2 {
+            make_directory(&above.join("mrc/engines")).unwrap();
+        }
+        let mode = |folder| std::fs::metadata(above.join(folder)).unwrap().permissions().mode() & 0o777;
+        let others = above.join("others");
+        std::fs::create_dir(&others).unwrap();
+        assert_eq!((mode("mrc"), mode("mrc/engines")), (mode("others"), 0o700));
+        std::fs::remove_dir_all(&above).unwrap();
+    }
 
     #[test]
     fn a_folder_that_others_can_enter_is_refused() {

@@ -8,7 +8,7 @@
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -23,7 +23,7 @@ use pcap_file::pcapng::PcapNgWriter;
 use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
 use pcap_file::pcapng::blocks::interface_description::{InterfaceDescriptionBlock, InterfaceDescriptionOption};
 
-use super::{Happened, Recorded, State, check_directory};
+use super::{Happened, Recorded, State, make_directory};
 
 /// What makes a device write a recording down without being asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
@@ -160,8 +160,7 @@ pub(super) fn write(
     events: &[Happened],
     state: &State,
 ) -> std::io::Result<Recorded> {
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(&config.folder)?;
-    check_directory(&config.folder, rustix::process::geteuid().as_raw())?;
+    make_directory(&config.folder)?;
     let ms = recording.taken().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
     // Names sort by time.
     let pcap = config.folder.join(format!("{device}-{ms}-{reason}.pcapng"));

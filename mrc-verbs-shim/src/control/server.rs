@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::fd::AsFd as _;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -18,7 +17,7 @@ use serde::Serialize;
 use super::denylist::{Lists, Outcome, Wanted, enforce};
 use super::record::{self, Alarm, RecordConfig};
 use super::snapshot::{self, Names};
-use super::{Deny, Effect, Events, Happened, MAX_REQUEST, Recorded, Reply, Request, check_directory, own_directory};
+use super::{Deny, Effect, Events, Happened, MAX_REQUEST, Recorded, Reply, Request, make_directory, own_directory};
 use crate::host::HostFile;
 use crate::logging;
 
@@ -100,8 +99,7 @@ impl ControlServer {
     /// The folder is not safe, or the socket cannot be made.
     pub fn listen(folder: &Path, host: &str, records: RecordConfig, device: &Arc<Device>) -> std::io::Result<Self> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
-        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-        check_directory(folder, rustix::process::geteuid().as_raw())?;
+        make_directory(folder)?;
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let path = folder.join(format!("{}-{number}", std::process::id()));
         // A process of the same number was killed.
