@@ -1,6 +1,7 @@
 //! The collector's memory on disk: events and the faults that are open, in SQLite. Bounded; a disk that is full or a file
 //! that breaks costs the history, not the map.
 
+use std::fs::{File, TryLockError};
 use std::path::Path;
 
 use anyhow::Context as _;
@@ -43,6 +44,8 @@ pub struct Event {
 pub struct Store {
     db: Connection,
     broken: bool,
+    /// Held by the one collector that writes.
+    _lock: Option<File>,
 }
 
 impl Store {
@@ -61,7 +64,7 @@ impl Store {
             Ok(db)
         };
         let db = open().with_context(|| format!("cannot use the database {}", path.display()))?;
-        let store = Self { db, broken: false };
+        let store = Self { db, broken: false, _lock: Some(sole_writer(path)?) };
         store.check_version(path)?;
         store.db.pragma_update(None, "user_version", VERSION)?;
         let text = serde_json::to_string(&fabric)?;
@@ -80,7 +83,7 @@ impl Store {
     pub fn read(path: &Path) -> anyhow::Result<(Self, Fabric)> {
         let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)
             .with_context(|| format!("cannot read the database {}", path.display()))?;
-        let store = Self { db, broken: false };
+        let store = Self { db, broken: false, _lock: None };
         let read = || -> anyhow::Result<Fabric> {
             store.check_version(path)?;
             let text = store.about_fabric()?.context("it does not name its fabric")?;
@@ -188,13 +191,29 @@ fn event(row: &rusqlite::Row<'_>) -> rusqlite::Result<Event> {
     })
 }
 
+/// A lock on a file beside the database, for as long as the collector lives: SQLite locks for single statements only, and would lose its
+/// locks if the database itself were opened here.
+fn sole_writer(path: &Path) -> anyhow::Result<File> {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push("-lock");
+    let cannot = || format!("cannot use {}", Path::new(&beside).display());
+    let file = File::options().create(true).write(true).truncate(false).open(&beside).with_context(cannot)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => {
+            anyhow::bail!("another collector writes to {}: name another file", path.display())
+        }
+        Err(TryLockError::Error(error)) => Err(error).with_context(cannot),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn file(name: &str) -> std::path::PathBuf {
         let path = std::env::temp_dir().join(format!("mrc-store-{}-{name}.db", std::process::id()));
-        for suffix in ["", "-wal", "-shm"] {
+        for suffix in ["", "-wal", "-shm", "-lock"] {
             let _ = std::fs::remove_file(format!("{}{suffix}", path.display()));
         }
         path
@@ -230,6 +249,8 @@ mod tests {
         assert_eq!((times("p0-hA:down"), times("p1")), (vec![1, 3, 5, 6], vec![2]));
         let numbers = |after| -> Vec<i64> { store.history(after).unwrap().iter().map(|row| row.0).collect() };
         assert_eq!((numbers(0), numbers(3)), (vec![1, 2, 3, 5, 6], vec![5, 6]));
+        let second = Store::open(&path, FABRIC).err().unwrap().to_string();
+        assert!(second.contains("another collector"), "{second}");
         let (copy, fabric) = Store::read(&path).unwrap();
         assert_eq!((copy.last_event(), fabric), (6, FABRIC));
         drop((store, copy));
