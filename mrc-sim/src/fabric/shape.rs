@@ -23,13 +23,17 @@ pub(crate) fn one_way_ns(links: &[LinkSpec], bytes: u32, latency_ns: u32, cut_th
     one_way(links, bytes, (latency_ns, cut_through), f64::ceil) as u64
 }
 
-/// Time that a link needs for a packet, in nanoseconds.
+/// The least time that a link takes for a packet, in whole nanoseconds: the fabric's clock cuts off fractions where a link was idle.
 pub(crate) fn serialisation_ns(link: &LinkSpec, bytes: u32) -> f64 {
+    exact_ns(link, bytes).floor()
+}
+
+fn exact_ns(link: &LinkSpec, bytes: u32) -> f64 {
     f64::from(bytes) * 8e9 / link.rate_bps.max(1) as f64
 }
 
 fn one_way(links: &[LinkSpec], bytes: u32, (latency_ns, cut_through): (u32, bool), round: impl Fn(f64) -> f64) -> f64 {
-    let ns = |link: &LinkSpec, bytes: u32| round(serialisation_ns(link, bytes));
+    let ns = |link: &LinkSpec, bytes: u32| round(exact_ns(link, bytes));
     let hop = |pair: &[LinkSpec]| {
         let waits = if cut_through && pair[1].rate_bps <= pair[0].rate_bps { bytes.min(HEAD_BYTES) } else { bytes };
         ns(&pair[0], waits) + f64::from(pair[0].delay_ns) + f64::from(latency_ns)
@@ -298,10 +302,10 @@ impl Topology {
         one_way_ns(links, bytes, self.switch_latency_ns(), self.cut_through())
     }
 
-    /// From the first bit of a packet of `bytes` at the sender to its last one at the receiver, over these links, in
-    /// nanoseconds and fractions of them.
-    pub(crate) fn exact_one_way_ns(&self, links: &[LinkSpec], bytes: u32) -> f64 {
-        one_way(links, bytes, (self.switch_latency_ns(), self.cut_through()), |ns| ns)
+    /// The least time from the first bit of a packet of `bytes` at the sender to its last one at the receiver, over these links:
+    /// each serialisation in whole nanoseconds, rounded down.
+    pub(crate) fn least_one_way_ns(&self, links: &[LinkSpec], bytes: u32) -> f64 {
+        one_way(links, bytes, (self.switch_latency_ns(), self.cut_through()), f64::floor)
     }
 
     /// Ports of `to` at which packets arrive that leave `from` by `port`.

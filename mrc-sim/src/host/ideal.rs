@@ -87,7 +87,8 @@ impl<'a> Ideal<'a> {
     /// * all packets cross the narrowest step, and the last one reaches it and goes on from it;
     /// * all full packets cross the narrowest step, and one reaches it and goes on from it.
     ///
-    /// The last packet may be short. Where there are several paths, it may arrive before a full one.
+    /// The last packet may be short. Where there are several paths, it may arrive before a full one. Times are whole nanoseconds, as the
+    /// fabric counts them.
     pub fn ns(&self, (from, to): (u32, u32), bytes: u32, sizes: &WireBytes) -> f64 {
         let overhead = sizes.packet.saturating_sub(sizes.payload);
         let before = (bytes.div_ceil(sizes.payload.max(1))).saturating_sub(1);
@@ -95,7 +96,7 @@ impl<'a> Ideal<'a> {
         let first = if before > 0 { sizes.packet } else { last };
         let IdlePaths { rate_bps, paths, alone } = self.between(from, to);
         let least = |time: &dyn Fn(&IdlePath) -> f64| paths.iter().map(time).reduce(f64::min).unwrap_or(0.0);
-        let through = |bytes: u64| bytes as f64 * 8e9 / rate_bps.max(1) as f64;
+        let through = |bytes: u64| (bytes as f64 * 8e9 / rate_bps.max(1) as f64).floor();
         let full = u64::from(before) * u64::from(sizes.packet);
         // Where there is one path only, nothing overtakes.
         let (ahead, behind) = if alone { (first, last) } else { (last, 0) };
@@ -112,7 +113,7 @@ impl<'a> Ideal<'a> {
     }
 
     fn one_way(&self, links: &[LinkSpec], bytes: u32) -> f64 {
-        self.topology.exact_one_way_ns(links, bytes)
+        self.topology.least_one_way_ns(links, bytes)
     }
 
     /// From the start to the narrowest link for a packet of `ahead` bytes, and from there to the end for one of `behind`.
