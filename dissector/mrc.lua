@@ -268,24 +268,37 @@ local function uint(text, at, len)
     return value
 end
 
--- The header that carries UDP, and those before it.
+local function raw(found, len)
+    local range = found.range
+    return range:bytes(0, math.min(len or range:len(), range:len())):raw()
+end
+
+-- Whether what follows an IPv6 header and its extension headers is another IPv6 header. That of a tunnel (GRE, VXLAN, an
+-- error message) is none of the packet's own. A header that is cut is believed.
+local function encloses(found)
+    local bytes = raw(found)
+    local next_header, at = bytes:byte(7), 40
+    while next_header == 0 or next_header == 43 or next_header == 44 or next_header == 60 do
+        if #bytes < at + 2 then return true end
+        local len = next_header == 44 and 8 or 8 * (1 + bytes:byte(at + 2))
+        next_header, at = bytes:byte(at + 1), at + len
+    end
+    return next_header == 41
+end
+
+-- The header that carries UDP, and the outermost that SRv6 has put before it.
 local function layers()
     local six, four = { on_ip6() }, { on_ip4() }
     local udp = { on_udp() }
     local last, outer = nil, nil
     for _, found in ipairs(six) do
-        if last then outer = outer or last end
+        outer = last and encloses(last) and (outer or last) or nil
         last = found
     end
     for _, found in ipairs(four) do
         if not last or found.offset > last.offset then last, outer = found, nil end
     end
     return last, outer, udp[#udp]
-end
-
-local function raw(found, len)
-    local range = found.range
-    return range:bytes(0, math.min(len or range:len(), range:len())):raw()
 end
 
 local function container(tree, range)
@@ -589,8 +602,8 @@ local function dissect(tvb, info, root, c)
     local tree = root:add(mrc, tvb())
     lower(tree, tvb, c)
     bth(tree, tvb, c)
-    -- Answers travel from the responder to the requester.
-    local first_pass = not info.visited
+    -- Answers travel from the responder to the requester. What an error message quotes was sent long before.
+    local first_pass = not info.visited and not info.in_error_pkt
     function c.asks(what)
         if not first_pass or c.trimmed then return end
         local number, key = conversation(c.src, c.dst, c.qp)
