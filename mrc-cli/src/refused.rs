@@ -25,7 +25,11 @@ const REASONS: &[(Discard, &str)] = &[
     (Discard::Opcode, "MRC has no such opcode"),
     (Discard::Tver, "their transport version is not 0"),
     (Discard::Short, "a header is cut short"),
-    (Discard::L3Len, "their IP length is longer than the frame"),
+    (
+        Discard::L3Len,
+        "their IP length is longer than the frame, as that of packets which a switch trimmed and gave another code point \
+         than `trimmed` or `trimmed_lasthop`",
+    ),
     (Discard::Syndrome, "MRC has no such syndrome"),
 ];
 

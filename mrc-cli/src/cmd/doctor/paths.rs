@@ -1,8 +1,8 @@
 //! Every path of a configuration: the destination that the engine computes, and a probe along it.
 //!
 //! A probe is an SRv6 packet without content that the switches send to the last one before the peer and back the same way,
-//! so that it arrives here again. A second one is as long as the longest packet: a link of too small an MTU loses only
-//! that. Probes need no program on the peer, and say nothing about the link between the last switch and the peer:
+//! so that it arrives here again. The last switch may remove its outer header. A second one is as long as the longest
+//! packet: a link of too small an MTU loses only that. Probes need no program on the peer, and say nothing about the link between the last switch and the peer:
 //! `mrc write-bw` does.
 
 use std::net::Ipv6Addr;
@@ -23,10 +23,13 @@ const MARK: [u8; 8] = *b"mrcprobe";
 
 const ETHERNET: usize = 14;
 const IPV6: usize = 40;
+const UDP: usize = 8;
 /// What a probe holds at least, and where its content ends.
-const SHORT: usize = ETHERNET + 2 * IPV6 + 16;
-const NO_NEXT_HEADER: u8 = 59;
+const SHORT: usize = ETHERNET + 2 * IPV6 + UDP + 16;
 const IPV6_INSIDE: u8 = 41;
+const UDP_INSIDE: u8 = 17;
+/// UDP port of what is inside ("discard"): no MRC device and no agent takes it.
+const PORT: u16 = 9;
 
 /// What is known of a path.
 #[derive(Debug, Clone, PartialEq)]
@@ -63,7 +66,8 @@ fn open(host: &HostFile, plane: usize) -> Result<RawPort, String> {
         return Err(format!("a program holds {} and would take the probe", plane.interface));
     }
     let sid = plane.sid.ok_or("packets without an outer header: no switch sends a probe back")?;
-    let filter = PacketFilter::with_sids([Sid::exact(sid)]);
+    let (udp_ports, addresses) = (vec![PORT], vec![host.gid.into()]);
+    let filter = PacketFilter { udp_ports, addresses, ..PacketFilter::with_sids([Sid::exact(sid)]) };
     RawPort::open(&plane.interface, &RawConfig { filter, ..RawConfig::default() }).map_err(|error| error.to_string())
 }
 
@@ -207,16 +211,23 @@ fn frame(
         frame[at + 24..at + IPV6].copy_from_slice(&to.octets());
     };
     header(ETHERNET, IPV6_INSIDE, source, to);
-    header(ETHERNET + IPV6, NO_NEXT_HEADER, gid, gid);
+    header(ETHERNET + IPV6, UDP_INSIDE, gid, gid);
+    // Without a checksum: a kernel that gets it with nobody there drops it and says nothing.
+    let udp = ETHERNET + 2 * IPV6;
+    frame[udp..udp + 2].copy_from_slice(&PORT.to_be_bytes());
+    frame[udp + 2..udp + 4].copy_from_slice(&PORT.to_be_bytes());
+    frame[udp + 4..udp + 6].copy_from_slice(&((len - udp) as u16).to_be_bytes());
     frame[SHORT - 16..SHORT - 8].copy_from_slice(&MARK);
     frame[SHORT - 8..SHORT - 4].copy_from_slice(&std::process::id().to_be_bytes());
     frame[SHORT - 4..SHORT].copy_from_slice(&index.to_be_bytes());
     frame
 }
 
-/// The number in a probe of this process of `len` bytes.
+/// The number in a probe of this process that was sent with `len` bytes.
 fn index_of(frame: RxFrame<'_>, len: usize) -> Option<u32> {
-    let probe = frame.contiguous().filter(|frame| frame.len() == len)?.get(SHORT - 16..SHORT)?;
+    let frame = frame.contiguous()?;
+    let removed = [0, IPV6].into_iter().find(|removed| frame.len() + removed == len)?;
+    let probe = frame.get(SHORT - removed - 16..SHORT - removed)?;
     let number = |at: usize| Some(u32::from_be_bytes(probe.get(at..at + 4)?.try_into().ok()?));
     (probe.starts_with(&MARK) && number(8)? == std::process::id()).then_some(number(12)?)
 }
@@ -233,7 +244,10 @@ mod tests {
             assert_eq!((frame.len(), &frame[..6], &frame[6..12]), (len, &[4; 6][..], &[2; 6][..]));
             assert_eq!((frame[14], frame[20], &frame[38..54]), (0x60, 41, &to.octets()[..]));
             assert_eq!(usize::from(u16::from_be_bytes([frame[18], frame[19]])), len - 54);
-            assert_eq!((frame[54], frame[60]), (0x60, 59));
+            assert_eq!((frame[54], frame[60], &frame[94..98]), (0x60, 17, &[0, 9, 0, 9][..]));
+            assert_eq!(usize::from(u16::from_be_bytes([frame[98], frame[99]])), len - 94);
+            let bare = [&frame[..14], &frame[54..]].concat();
+            assert_eq!(index_of(RxFrame::from_slice(&bare), len), Some(7), "the last switch removed the outer header");
             assert_eq!(index_of(RxFrame::from_slice(&frame), len), Some(7));
             assert_eq!(index_of(RxFrame::from_slice(&frame[..100]), len), None);
             assert_eq!(index_of(RxFrame::from_slice(&vec![0; len]), len), None);
