@@ -2,8 +2,8 @@
 //!
 //! A probe is an SRv6 packet without content that the switches send to the last one before the peer and back the same way,
 //! so that it arrives here again. The last switch may remove its outer header. A second one is as long as the longest
-//! packet: a link of too small an MTU loses only that. Probes need no program on the peer, and say nothing about the link between the last switch and the peer:
-//! `mrc write-bw` does.
+//! packet: a link of too small an MTU loses only that. Probes need no program on the peer, and say nothing about the link
+//! between the last switch and the peer: `mrc write-bw` does.
 
 use std::net::Ipv6Addr;
 use std::time::{Duration, Instant};
