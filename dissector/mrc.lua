@@ -152,6 +152,7 @@ field("conversation", number("uint32", "Conversation (requester to responder)"))
 field("request_in", function(n) return ProtoField.framenum(n, "Answers the packet in", base.NONE, frametype.REQUEST) end)
 field("answer_in", function(n) return ProtoField.framenum(n, "Answered in", base.NONE, frametype.RESPONSE) end)
 field("sent_before_in", function(n) return ProtoField.framenum(n, "Sent before in", base.NONE) end)
+field("seen_before_in", function(n) return ProtoField.framenum(n, "The same transmission as in", base.NONE) end)
 field("response_time", function(n) return ProtoField.relative_time(n, "Response time") end)
 
 local all = {}
@@ -247,11 +248,16 @@ local function of(frame)
     return S.of[frame]
 end
 
--- Notes what a later packet may answer.
-local function asked(info, key)
-    local before = S.requests[key]
-    if before then of(info.number).before = before.number end
-    S.requests[key] = { number = info.number, time = info.abs_ts }
+-- Notes what a later packet may answer. A capture of several ports has a packet once for each port that it passed: `bytes`,
+-- which switches do not change, tell that from a retransmission.
+local function asked(info, key, bytes)
+    local before, mine = S.requests[key], of(info.number)
+    if before and before.bytes == bytes then
+        mine.seen, mine.before = before.number, of(before.number).before
+    elseif before then
+        mine.before = before.number
+    end
+    S.requests[key] = { number = info.number, time = info.abs_ts, bytes = bytes }
 end
 
 local function answered(info, key)
@@ -589,6 +595,7 @@ local function results(tree, tvb, info)
     end
     add("conversation", known.conversation)
     add("sent_before_in", known.before)
+    add("seen_before_in", known.seen)
     add("answer_in", known.answer)
     add("request_in", known.request)
     if known.time then
@@ -608,7 +615,8 @@ local function dissect(tvb, info, root, c)
         if not first_pass or c.trimmed then return end
         local number, key = conversation(c.src, c.dst, c.qp)
         of(info.number).conversation = number
-        asked(info, key .. "/" .. what)
+        -- Entropy, and the headers up to the timestamp: a retransmission differs in one of them.
+        asked(info, key .. "/" .. what, c.entropy .. tvb:raw(0, math.min(tvb:captured_len(), 28)))
     end
     function c.responder(qp)
         local number, key = conversation(c.dst, c.src, qp)

@@ -289,6 +289,32 @@ fn what_an_error_message_quotes_was_not_sent_again() {
     assert_eq!(lines, ["0xbeef", "0xbeef", "\t\t\t1\t0.000020000"], "{shown}");
 }
 
+/// `tcpdump -i any` on a switch has each packet as it comes and as it goes.
+#[test]
+fn a_packet_at_two_ports_was_sent_once() {
+    if skip("a_packet_at_two_ports_was_sent_once") {
+        return;
+    }
+    let folder = folder("ports");
+    let first = golden()["srv6_write_only_ts"].clone();
+    let forwarded = |frame: &[u8]| {
+        let mut frame = frame.to_vec();
+        // A hop less, the micro-SIDs shifted.
+        frame[21] -= 1;
+        frame.copy_within(44..54, 42);
+        frame[52..54].fill(0);
+        frame
+    };
+    let mut again = first.clone();
+    again[102 + 8] |= 0x20;
+    let frames = [first.clone(), forwarded(&first), again.clone(), forwarded(&again)];
+    std::fs::write(folder.join("ports.pcap"), pcap(&frames)).unwrap();
+    let columns = ["-T", "fields", "-e", "mrc.sent_before_in", "-e", "mrc.seen_before_in", "-e", "mrc.srv6.usid"];
+    let shown = tshark(&folder, "ports.pcap", &columns);
+    let lines: Vec<&str> = shown.lines().map(|line| line.rsplit_once('\t').unwrap().0).collect();
+    assert_eq!(lines, ["\t", "\t1", "2\t", "2\t3"], "{shown}");
+}
+
 #[test]
 fn what_is_not_mrc_stays_with_the_built_in_dissectors() {
     if skip("what_is_not_mrc_stays_with_the_built_in_dissectors") {
