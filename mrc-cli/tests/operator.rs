@@ -111,6 +111,19 @@ fn doctor_hears_probes_without_their_outer_header() {
     }
     let paths = paths_to_hb(&config);
     assert!(paths.len() == 8 && paths.iter().all(|(_, status, _)| status == "ok"), "{paths:?}");
+    // A switch that trusts none of its ports: nftables are no part of the lab, so this is left out without them.
+    let t1 = format!("{}-p1-t1d", fabric.shape().prefix);
+    let rule =
+        "add table ip6 x; add chain ip6 x f { type filter hook forward priority 0; }; add rule ip6 x f ip6 dscp set 0";
+    let rewrites = Command::new("ip").args(["netns", "exec", &t1, "nft", rule]).output();
+    if rewrites.is_ok_and(|output| output.status.success()) {
+        let told: Vec<_> = paths_to_hb(&config).into_iter().filter(|(_, status, _)| status != "ok").collect();
+        assert!(told.len() == 1 && told[0].0 == "p1u3" && told[0].1 == "warn", "{told:?}");
+        assert!(told[0].2.ends_with("but code point 46 came back as 0"), "{told:?}");
+        assert!(
+            Command::new("ip").args(["netns", "exec", &t1, "nft", "delete table ip6 x"]).status().unwrap().success()
+        );
+    }
     fabric.cut("p0-t0a-t1c").unwrap();
     let failed: Vec<_> = paths_to_hb(&config).into_iter().filter(|(_, status, _)| status != "ok").collect();
     assert!(failed.len() == 1 && failed[0].0 == "p0u2", "{failed:?}");

@@ -2,7 +2,8 @@
 //!
 //! A probe is an SRv6 packet without content that the switches send to the last one before the peer and back the same way,
 //! so that it arrives here again. The last switch may remove its outer header. A second one is as long as the longest
-//! packet: a link of too small an MTU loses only that. Probes need no program on the peer, and say nothing about the link
+//! packet: a link of too small an MTU loses only that. The first one is of the class of acknowledgements, the second of that
+//! of data; a switch that rewrites code points or clears ECN shows when they are back. Probes need no program on the peer, and say nothing about the link
 //! between the last switch and the peer: `mrc write-bw` does.
 
 use std::net::Ipv6Addr;
@@ -48,6 +49,29 @@ struct Path {
     destination: Ipv6Addr,
     back: Option<Ipv6Addr>,
     outcome: Outcome,
+    /// What a switch did to a probe's traffic class.
+    rewritten: Option<String>,
+}
+
+/// How a probe differs from another.
+#[derive(Clone, Copy)]
+struct Kind {
+    /// Bytes of its frame.
+    len: usize,
+    /// Code point and ECN.
+    class: u8,
+}
+
+impl Kind {
+    /// What is wrong with the traffic class with which such a probe came back. A mark of congestion is in order.
+    fn rewritten(self, class: u8) -> Option<String> {
+        const ECN: u8 = 3;
+        let (sent, back) = (self.class >> 2, class >> 2);
+        if sent != back {
+            return Some(format!("code point {sent} came back as {back}"));
+        }
+        (self.class & ECN != 0 && class & ECN == 0).then(|| "its ECN bits came back cleared".into())
+    }
 }
 
 /// Every path of `host`, called in the namespace of its interfaces.
@@ -95,13 +119,15 @@ fn peer_checks(host: &HostFile, peer: &HostPeer, ports: &mut [Result<RawPort, St
                 (_, None) => Outcome::NotProbed("no switch on the path sends a probe back".into()),
                 _ => Outcome::Silent,
             };
-            Path { entry, destination, back, outcome }
+            Path { entry, destination, back, outcome, rewritten: None }
         })
         .collect();
     let long = host.path_mtu().map_or(SHORT, |payload| ETHERNET + host::required_mtu(payload) as usize);
-    for len in [SHORT, long] {
+    const ECT_0: u8 = 2;
+    let dscp = host.device().endpoint.wire.dscp;
+    for kind in [Kind { len: SHORT, class: dscp.control << 2 }, Kind { len: long, class: dscp.no_trim << 2 | ECT_0 }] {
         for _ in 0..TRIES {
-            probe(host, &mut paths, ports, len);
+            probe(host, &mut paths, ports, kind);
         }
     }
     paths.iter().map(|path| path.check(&subject, long)).collect()
@@ -120,11 +146,16 @@ impl Path {
     fn check(&self, subject: &str, long: usize) -> Check {
         let name = HostFile::path_name(&self.entry);
         let to = self.destination;
-        let result = match &self.outcome {
-            Outcome::Back(after) => {
+        let result = match (&self.outcome, &self.rewritten) {
+            (Outcome::Back(_), Some(what)) => Err((
+                Status::Warn,
+                format!("{to} forwarded by every switch, but {what}"),
+                "a switch of this path, there or back, changes the traffic class: let it trust that of its ports (docs/switches.md)",
+            )),
+            (Outcome::Back(after), None) => {
                 Ok(format!("{to} forwarded by every switch, probe back after {} us", after.as_micros()))
             }
-            Outcome::Short(_) => Err((
+            (Outcome::Short(_), _) => Err((
                 Status::Fail,
                 format!(
                     "{to} a small probe came back, one as long as a full packet ({} bytes) did not",
@@ -132,13 +163,13 @@ impl Path {
                 ),
                 "a link of this path has a smaller MTU: raise it on both of its ends, or set a smaller `pmtu` on all hosts",
             )),
-            Outcome::NotProbed(why) if self.back.is_none() => Ok(format!("{to} not probed: {why}")),
-            Outcome::NotProbed(why) => Err((
+            (Outcome::NotProbed(why), _) if self.back.is_none() => Ok(format!("{to} not probed: {why}")),
+            (Outcome::NotProbed(why), _) => Err((
                 Status::Warn,
                 format!("{to} not probed: {why}"),
                 "see the interface above; probing needs CAP_NET_RAW",
             )),
-            Outcome::Silent => Err((
+            (Outcome::Silent, _) => Err((
                 Status::Fail,
                 format!("{to} no probe came back"),
                 "a link of this path is down, or a switch has none of these micro-SIDs: compare `template`, `uplinks` and \
@@ -149,8 +180,9 @@ impl Path {
     }
 }
 
-/// Sends a probe of `len` bytes on every path that awaits one and collects what comes back.
-fn probe(host: &HostFile, paths: &mut [Path], ports: &mut [Result<RawPort, String>], len: usize) {
+/// Sends a probe on every path that awaits one and collects what comes back.
+fn probe(host: &HostFile, paths: &mut [Path], ports: &mut [Result<RawPort, String>], kind: Kind) {
+    let len = kind.len;
     let start = Instant::now();
     let mut awaited = 0;
     for (index, path) in paths.iter().enumerate().filter(|(_, path)| path.awaits(len)) {
@@ -160,7 +192,7 @@ fn probe(host: &HostFile, paths: &mut [Path], ports: &mut [Result<RawPort, Strin
             continue;
         };
         let Some(own) = host.planes[plane].addr else { continue };
-        let frame = frame(len, port.mac(), next_hop.next_hop, own, back, host.gid, index as u32);
+        let frame = frame(kind, [port.mac(), next_hop.next_hop], own, back, host.gid, index as u32);
         if port.tx_free() == 0 {
             let _ = port.flush();
         }
@@ -176,8 +208,9 @@ fn probe(host: &HostFile, paths: &mut [Path], ports: &mut [Result<RawPort, Strin
     while awaited > 0 && start.elapsed() < PATIENCE {
         for port in ports.iter_mut().flatten() {
             while let Some(frame) = port.rx_next(64) {
-                let path = index_of(frame, len).and_then(|index| paths.get_mut(index as usize));
-                if let Some(path) = path.filter(|path| path.awaits(len)) {
+                let Some((index, class)) = index_of(frame, len) else { continue };
+                if let Some(path) = paths.get_mut(index as usize).filter(|path| path.awaits(len)) {
+                    path.rewritten = path.rewritten.take().or_else(|| kind.rewritten(class));
                     path.outcome = match path.outcome {
                         Outcome::Short(after) => Outcome::Back(after),
                         _ => Outcome::Short(start.elapsed()),
@@ -190,21 +223,14 @@ fn probe(host: &HostFile, paths: &mut [Path], ports: &mut [Result<RawPort, Strin
     }
 }
 
-fn frame(
-    len: usize,
-    own: [u8; 6],
-    next_hop: [u8; 6],
-    source: Ipv6Addr,
-    to: Ipv6Addr,
-    gid: Ipv6Addr,
-    index: u32,
-) -> Vec<u8> {
+fn frame(kind: Kind, macs: [[u8; 6]; 2], source: Ipv6Addr, to: Ipv6Addr, gid: Ipv6Addr, index: u32) -> Vec<u8> {
+    let (Kind { len, class }, [own, next_hop]) = (kind, macs);
     let mut frame = vec![0; len];
     frame[..6].copy_from_slice(&next_hop);
     frame[6..12].copy_from_slice(&own);
     frame[12..ETHERNET].copy_from_slice(&[0x86, 0xdd]);
     let mut header = |at: usize, next: u8, source: Ipv6Addr, to: Ipv6Addr| {
-        frame[at] = 0x60;
+        frame[at..at + 2].copy_from_slice(&[0x60 | class >> 4, class << 4]);
         frame[at + 4..at + 6].copy_from_slice(&((len - at - IPV6) as u16).to_be_bytes());
         frame[at + 6..at + 8].copy_from_slice(&[next, 64]);
         frame[at + 8..at + 24].copy_from_slice(&source.octets());
@@ -223,13 +249,14 @@ fn frame(
     frame
 }
 
-/// The number in a probe of this process that was sent with `len` bytes.
-fn index_of(frame: RxFrame<'_>, len: usize) -> Option<u32> {
+/// The number in a probe of this process that was sent with `len` bytes, and its traffic class.
+fn index_of(frame: RxFrame<'_>, len: usize) -> Option<(u32, u8)> {
     let frame = frame.contiguous()?;
     let removed = [0, IPV6].into_iter().find(|removed| frame.len() + removed == len)?;
     let probe = frame.get(SHORT - removed - 16..SHORT - removed)?;
     let number = |at: usize| Some(u32::from_be_bytes(probe.get(at..at + 4)?.try_into().ok()?));
-    (probe.starts_with(&MARK) && number(8)? == std::process::id()).then_some(number(12)?)
+    let class = frame[ETHERNET] << 4 | frame[ETHERNET + 1] >> 4;
+    (probe.starts_with(&MARK) && number(8)? == std::process::id()).then_some((number(12)?, class))
 }
 
 #[cfg(test)]
@@ -237,18 +264,34 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_traffic_class_that_a_switch_changed_is_told() {
+        let told = |sent, back| Kind { len: SHORT, class: sent }.rewritten(back);
+        assert_eq!(told(46 << 2, 0).unwrap(), "code point 46 came back as 0");
+        assert_eq!(told(2, 0).unwrap(), "its ECN bits came back cleared");
+        assert_eq!(told(2, 12 << 2 | 2).unwrap(), "code point 0 came back as 12");
+        for (sent, back) in [(46 << 2, 46 << 2), (2, 2), (2, 3), (46 << 2, 46 << 2 | 3)] {
+            assert_eq!(told(sent, back), None, "{sent} {back}");
+        }
+    }
+
+    #[test]
     fn a_probe_is_an_ipv6_packet_in_another_and_says_which_path_it_took() {
         let to: Ipv6Addr = "fcbb:bb00:1000:3000::".parse().unwrap();
         for len in [SHORT, 4266] {
-            let frame = frame(len, [2; 6], [4; 6], Ipv6Addr::LOCALHOST, to, Ipv6Addr::LOCALHOST, 7);
+            let kind = Kind { len, class: 46 << 2 };
+            let frame = frame(kind, [[2; 6], [4; 6]], Ipv6Addr::LOCALHOST, to, Ipv6Addr::LOCALHOST, 7);
             assert_eq!((frame.len(), &frame[..6], &frame[6..12]), (len, &[4; 6][..], &[2; 6][..]));
-            assert_eq!((frame[14], frame[20], &frame[38..54]), (0x60, 41, &to.octets()[..]));
+            assert_eq!((&frame[14..16], frame[20], &frame[38..54]), (&[0x6b, 0x80][..], 41, &to.octets()[..]));
             assert_eq!(usize::from(u16::from_be_bytes([frame[18], frame[19]])), len - 54);
-            assert_eq!((frame[54], frame[60], &frame[94..98]), (0x60, 17, &[0, 9, 0, 9][..]));
+            assert_eq!((frame[54], frame[60], &frame[94..98]), (0x6b, 17, &[0, 9, 0, 9][..]));
             assert_eq!(usize::from(u16::from_be_bytes([frame[98], frame[99]])), len - 94);
             let bare = [&frame[..14], &frame[54..]].concat();
-            assert_eq!(index_of(RxFrame::from_slice(&bare), len), Some(7), "the last switch removed the outer header");
-            assert_eq!(index_of(RxFrame::from_slice(&frame), len), Some(7));
+            assert_eq!(
+                index_of(RxFrame::from_slice(&bare), len),
+                Some((7, 46 << 2)),
+                "the last switch removed the outer header"
+            );
+            assert_eq!(index_of(RxFrame::from_slice(&frame), len), Some((7, 46 << 2)));
             assert_eq!(index_of(RxFrame::from_slice(&frame[..100]), len), None);
             assert_eq!(index_of(RxFrame::from_slice(&vec![0; len]), len), None);
         }
