@@ -27,8 +27,8 @@ const REASONS: &[(Discard, &str)] = &[
     (Discard::Short, "a header is cut short"),
     (
         Discard::L3Len,
-        "their IP length is longer than the frame, as that of packets which a switch trimmed and gave another code point \
-         than `trimmed` or `trimmed_lasthop`",
+        "their IP length is longer than the frame, as that of trimmed packets whose code point is neither `trimmed` nor \
+         `trimmed_lasthop`, or went away with the outer header",
     ),
     (Discard::Syndrome, "MRC has no such syndrome"),
 ];

@@ -111,6 +111,8 @@ fn doctor_hears_probes_without_their_outer_header() {
     }
     let paths = paths_to_hb(&config);
     assert!(paths.len() == 8 && paths.iter().all(|(_, status, _)| status == "ok"), "{paths:?}");
+    let bare = |path: &(String, String, String)| path.2.ends_with("us without its outer header");
+    assert!(paths.iter().all(|path| bare(path) == path.0.starts_with("p0")), "{paths:?}");
     // A switch that trusts none of its ports: nftables are no part of the lab, so this is left out without them.
     let t1 = format!("{}-p1-t1d", fabric.shape().prefix);
     let rule =

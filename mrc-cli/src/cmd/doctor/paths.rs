@@ -51,6 +51,17 @@ struct Path {
     outcome: Outcome,
     /// What a switch did to a probe's traffic class.
     rewritten: Option<String>,
+    /// A probe came back without its outer header.
+    bare: bool,
+}
+
+/// A probe that came back.
+#[derive(Debug, PartialEq)]
+struct Returned {
+    index: u32,
+    /// Code point and ECN of its first header.
+    class: u8,
+    bare: bool,
 }
 
 /// How a probe differs from another.
@@ -119,7 +130,7 @@ fn peer_checks(host: &HostFile, peer: &HostPeer, ports: &mut [Result<RawPort, St
                 (_, None) => Outcome::NotProbed("no switch on the path sends a probe back".into()),
                 _ => Outcome::Silent,
             };
-            Path { entry, destination, back, outcome, rewritten: None }
+            Path { entry, destination, back, outcome, rewritten: None, bare: false }
         })
         .collect();
     let long = host.path_mtu().map_or(SHORT, |payload| ETHERNET + host::required_mtu(payload) as usize);
@@ -153,7 +164,8 @@ impl Path {
                 "a switch of this path, there or back, changes the traffic class: let it trust that of its ports (docs/switches.md)",
             )),
             (Outcome::Back(after), None) => {
-                Ok(format!("{to} forwarded by every switch, probe back after {} us", after.as_micros()))
+                let bare = if self.bare { " without its outer header" } else { "" };
+                Ok(format!("{to} forwarded by every switch, probe back after {} us{bare}", after.as_micros()))
             }
             (Outcome::Short(_), _) => Err((
                 Status::Fail,
@@ -208,9 +220,10 @@ fn probe(host: &HostFile, paths: &mut [Path], ports: &mut [Result<RawPort, Strin
     while awaited > 0 && start.elapsed() < PATIENCE {
         for port in ports.iter_mut().flatten() {
             while let Some(frame) = port.rx_next(64) {
-                let Some((index, class)) = index_of(frame, len) else { continue };
-                if let Some(path) = paths.get_mut(index as usize).filter(|path| path.awaits(len)) {
-                    path.rewritten = path.rewritten.take().or_else(|| kind.rewritten(class));
+                let Some(probe) = returned(frame, len) else { continue };
+                if let Some(path) = paths.get_mut(probe.index as usize).filter(|path| path.awaits(len)) {
+                    path.rewritten = path.rewritten.take().or_else(|| kind.rewritten(probe.class));
+                    path.bare |= probe.bare;
                     path.outcome = match path.outcome {
                         Outcome::Short(after) => Outcome::Back(after),
                         _ => Outcome::Short(start.elapsed()),
@@ -249,14 +262,15 @@ fn frame(kind: Kind, macs: [[u8; 6]; 2], source: Ipv6Addr, to: Ipv6Addr, gid: Ip
     frame
 }
 
-/// The number in a probe of this process that was sent with `len` bytes, and its traffic class.
-fn index_of(frame: RxFrame<'_>, len: usize) -> Option<(u32, u8)> {
+/// A probe of this process that was sent with `len` bytes.
+fn returned(frame: RxFrame<'_>, len: usize) -> Option<Returned> {
     let frame = frame.contiguous()?;
     let removed = [0, IPV6].into_iter().find(|removed| frame.len() + removed == len)?;
     let probe = frame.get(SHORT - removed - 16..SHORT - removed)?;
     let number = |at: usize| Some(u32::from_be_bytes(probe.get(at..at + 4)?.try_into().ok()?));
-    let class = frame[ETHERNET] << 4 | frame[ETHERNET + 1] >> 4;
-    (probe.starts_with(&MARK) && number(8)? == std::process::id()).then_some((number(12)?, class))
+    let (index, class) = (number(12)?, frame[ETHERNET] << 4 | frame[ETHERNET + 1] >> 4);
+    let ours = probe.starts_with(&MARK) && number(8)? == std::process::id();
+    ours.then_some(Returned { index, class, bare: removed > 0 })
 }
 
 #[cfg(test)]
@@ -285,15 +299,13 @@ mod tests {
             assert_eq!(usize::from(u16::from_be_bytes([frame[18], frame[19]])), len - 54);
             assert_eq!((frame[54], frame[60], &frame[94..98]), (0x6b, 17, &[0, 9, 0, 9][..]));
             assert_eq!(usize::from(u16::from_be_bytes([frame[98], frame[99]])), len - 94);
-            let bare = [&frame[..14], &frame[54..]].concat();
-            assert_eq!(
-                index_of(RxFrame::from_slice(&bare), len),
-                Some((7, 46 << 2)),
-                "the last switch removed the outer header"
-            );
-            assert_eq!(index_of(RxFrame::from_slice(&frame), len), Some((7, 46 << 2)));
-            assert_eq!(index_of(RxFrame::from_slice(&frame[..100]), len), None);
-            assert_eq!(index_of(RxFrame::from_slice(&vec![0; len]), len), None);
+            let bytes = [&frame[..14], &frame[54..]].concat();
+            for (bytes, bare) in [(&frame, false), (&bytes, true)] {
+                let expected = Returned { index: 7, class: 46 << 2, bare };
+                assert_eq!(returned(RxFrame::from_slice(bytes), len), Some(expected));
+            }
+            assert_eq!(returned(RxFrame::from_slice(&frame[..100]), len), None);
+            assert_eq!(returned(RxFrame::from_slice(&vec![0; len]), len), None);
         }
     }
 }
