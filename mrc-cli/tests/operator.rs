@@ -63,6 +63,11 @@ fn doctor_probes_every_destination_and_write_bw_names_paths_without_an_answer() 
     assert!(narrow[0].2.contains("as long as a full packet (4252 bytes) did not"), "{narrow:?}");
     mtu("4252");
     assert!(probed().iter().all(|(_, status, _)| status == "ok"));
+    // A link that loses packets is not taken for one of too small an MTU, nor for a good one.
+    fabric.impair("p0-t0a-t1d:up", &mrc_lab::Impairment { loss_ppm: 300_000, ..Default::default() }).unwrap();
+    let lossy = (0..20).find_map(|_| probed().into_iter().find(|(_, status, _)| status != "ok")).unwrap();
+    assert!(lossy.0 == "p0u3" && lossy.1 == "warn" && lossy.2.contains("but probes were lost: "), "{lossy:?}");
+    fabric.clear("p0-t0a-t1d:up").unwrap();
     fabric.cut("p1-t0b-t1c").unwrap();
     let failed: Vec<_> = probed().into_iter().filter(|(_, status, _)| status != "ok").collect();
     assert!(failed.len() == 1 && failed[0].0 == "p1u2" && failed[0].1 == "fail", "{failed:?}");

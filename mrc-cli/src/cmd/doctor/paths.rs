@@ -15,9 +15,9 @@ use mrc_verbs_shim::host::{self, HostFile, HostPeer};
 
 use super::{Check, Status, check};
 
-/// How long a probe may take, and how often one that is lost is sent anew.
+/// How long a probe may take, and how often it is sent at most: a lossy path is neither dead nor narrow.
 const PATIENCE: Duration = Duration::from_millis(100);
-const TRIES: usize = 3;
+const TRIES: usize = 8;
 
 /// Marks our probes: the first bytes behind the inner header.
 const MARK: [u8; 8] = *b"mrcprobe";
@@ -53,6 +53,8 @@ struct Path {
     rewritten: Option<String>,
     /// A probe came back without its outer header.
     bare: bool,
+    /// Probes sent.
+    sent: usize,
 }
 
 /// A probe that came back.
@@ -130,7 +132,7 @@ fn peer_checks(host: &HostFile, peer: &HostPeer, ports: &mut [Result<RawPort, St
                 (_, None) => Outcome::NotProbed("no switch on the path sends a probe back".into()),
                 _ => Outcome::Silent,
             };
-            Path { entry, destination, back, outcome, rewritten: None, bare: false }
+            Path { entry, destination, back, outcome, rewritten: None, bare: false, sent: 0 }
         })
         .collect();
     let long = host.path_mtu().map_or(SHORT, |payload| ETHERNET + host::required_mtu(payload) as usize);
@@ -162,6 +164,11 @@ impl Path {
                 Status::Warn,
                 format!("{to} forwarded by every switch, but {what}"),
                 "a switch of this path, there or back, changes the traffic class: let it trust that of its ports (docs/switches.md)",
+            )),
+            (Outcome::Back(_), None) if self.sent > 2 => Err((
+                Status::Warn,
+                format!("{to} forwarded by every switch, but probes were lost: {} of {}", self.sent - 2, self.sent),
+                "a link of this path, there or back, loses packets: compare the error counters of its ports",
             )),
             (Outcome::Back(after), None) => {
                 let bare = if self.bare { " without its outer header" } else { "" };
@@ -196,7 +203,7 @@ impl Path {
 fn probe(host: &HostFile, paths: &mut [Path], ports: &mut [Result<RawPort, String>], kind: Kind) {
     let len = kind.len;
     let start = Instant::now();
-    let mut awaited = 0;
+    let (mut awaited, mut sent) = (0, Vec::new());
     for (index, path) in paths.iter().enumerate().filter(|(_, path)| path.awaits(len)) {
         let plane = usize::from(path.entry.port.plane());
         let (Some(Ok(port)), Some(back)) = (ports.get_mut(plane), path.back) else { continue };
@@ -212,12 +219,18 @@ fn probe(host: &HostFile, paths: &mut [Path], ports: &mut [Result<RawPort, Strin
             slot.buffer()[..len].copy_from_slice(&frame);
             slot.commit(len);
             awaited += 1;
+            sent.push(index);
         }
     }
     for port in ports.iter_mut().flatten() {
         let _ = port.flush();
     }
-    while awaited > 0 && start.elapsed() < PATIENCE {
+    for index in sent {
+        paths[index].sent += 1;
+    }
+    loop {
+        // Looked at before: what came while this process did not run is here, too.
+        let over = start.elapsed() >= PATIENCE;
         for port in ports.iter_mut().flatten() {
             while let Some(frame) = port.rx_next(64) {
                 let Some(probe) = returned(frame, len) else { continue };
@@ -231,6 +244,9 @@ fn probe(host: &HostFile, paths: &mut [Path], ports: &mut [Result<RawPort, Strin
                     awaited -= 1;
                 }
             }
+        }
+        if awaited == 0 || over {
+            return;
         }
         std::thread::sleep(Duration::from_micros(50));
     }
