@@ -152,6 +152,7 @@ field("conversation", number("uint32", "Conversation (requester to responder)"))
 field("request_in", function(n) return ProtoField.framenum(n, "Answers the packet in", base.NONE, frametype.REQUEST) end)
 field("answer_in", function(n) return ProtoField.framenum(n, "Answered in", base.NONE, frametype.RESPONSE) end)
 field("sent_before_in", function(n) return ProtoField.framenum(n, "Sent before in", base.NONE) end)
+field("seen_before_in", function(n) return ProtoField.framenum(n, "The same transmission as in", base.NONE) end)
 field("response_time", function(n) return ProtoField.relative_time(n, "Response time") end)
 
 local all = {}
@@ -247,11 +248,16 @@ local function of(frame)
     return S.of[frame]
 end
 
--- Notes what a later packet may answer.
-local function asked(info, key)
-    local before = S.requests[key]
-    if before then of(info.number).before = before.number end
-    S.requests[key] = { number = info.number, time = info.abs_ts }
+-- Notes what a later packet may answer. A capture of several ports has a packet once for each port that it passed: `bytes`,
+-- which switches do not change, tell that from a retransmission.
+local function asked(info, key, bytes)
+    local before, mine = S.requests[key], of(info.number)
+    if before and before.bytes == bytes then
+        mine.seen, mine.before = before.number, of(before.number).before
+    elseif before then
+        mine.before = before.number
+    end
+    S.requests[key] = { number = info.number, time = info.abs_ts, bytes = bytes }
 end
 
 local function answered(info, key)
@@ -268,24 +274,37 @@ local function uint(text, at, len)
     return value
 end
 
--- The header that carries UDP, and those before it.
+local function raw(found, len)
+    local range = found.range
+    return range:bytes(0, math.min(len or range:len(), range:len())):raw()
+end
+
+-- Whether what follows an IPv6 header and its extension headers is another IPv6 header. That of a tunnel (GRE, VXLAN, an
+-- error message) is none of the packet's own. A header that is cut is believed.
+local function encloses(found)
+    local bytes = raw(found)
+    local next_header, at = bytes:byte(7), 40
+    while next_header == 0 or next_header == 43 or next_header == 44 or next_header == 60 do
+        if #bytes < at + 2 then return true end
+        local len = next_header == 44 and 8 or 8 * (1 + bytes:byte(at + 2))
+        next_header, at = bytes:byte(at + 1), at + len
+    end
+    return next_header == 41
+end
+
+-- The header that carries UDP, and the outermost that SRv6 has put before it.
 local function layers()
     local six, four = { on_ip6() }, { on_ip4() }
     local udp = { on_udp() }
     local last, outer = nil, nil
     for _, found in ipairs(six) do
-        if last then outer = outer or last end
+        outer = last and encloses(last) and (outer or last) or nil
         last = found
     end
     for _, found in ipairs(four) do
         if not last or found.offset > last.offset then last, outer = found, nil end
     end
     return last, outer, udp[#udp]
-end
-
-local function raw(found, len)
-    local range = found.range
-    return range:bytes(0, math.min(len or range:len(), range:len())):raw()
 end
 
 local function container(tree, range)
@@ -576,6 +595,7 @@ local function results(tree, tvb, info)
     end
     add("conversation", known.conversation)
     add("sent_before_in", known.before)
+    add("seen_before_in", known.seen)
     add("answer_in", known.answer)
     add("request_in", known.request)
     if known.time then
@@ -589,13 +609,14 @@ local function dissect(tvb, info, root, c)
     local tree = root:add(mrc, tvb())
     lower(tree, tvb, c)
     bth(tree, tvb, c)
-    -- Answers travel from the responder to the requester.
-    local first_pass = not info.visited
+    -- Answers travel from the responder to the requester. What an error message quotes was sent long before.
+    local first_pass = not info.visited and not info.in_error_pkt
     function c.asks(what)
         if not first_pass or c.trimmed then return end
         local number, key = conversation(c.src, c.dst, c.qp)
         of(info.number).conversation = number
-        asked(info, key .. "/" .. what)
+        -- Entropy, and the headers up to the timestamp: a retransmission differs in one of them.
+        asked(info, key .. "/" .. what, c.entropy .. tvb:raw(0, math.min(tvb:captured_len(), 28)))
     end
     function c.responder(qp)
         local number, key = conversation(c.dst, c.src, qp)

@@ -302,7 +302,8 @@ fn whole(stream: &mut TcpStream) -> std::io::Result<String> {
 pub fn get(address: SocketAddr, path: &str) -> anyhow::Result<String> {
     let mut stream =
         TcpStream::connect_timeout(&address, PATIENCE).with_context(|| format!("no answer from {address}"))?;
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n")?;
+    // In one piece: a server that answers before it has read all of it resets the connection, and its answer with it.
+    stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n").as_bytes())?;
     let text = whole(&mut stream).with_context(|| format!("no answer from {address}"))?;
     let (head, body) = text.split_once("\r\n\r\n").context("not an answer of HTTP")?;
     let status = head.lines().next().unwrap_or_default().to_owned();

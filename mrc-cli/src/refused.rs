@@ -25,7 +25,11 @@ const REASONS: &[(Discard, &str)] = &[
     (Discard::Opcode, "MRC has no such opcode"),
     (Discard::Tver, "their transport version is not 0"),
     (Discard::Short, "a header is cut short"),
-    (Discard::L3Len, "their IP length is longer than the frame"),
+    (
+        Discard::L3Len,
+        "their IP length is longer than the frame, as that of trimmed packets whose code point is neither `trimmed` nor \
+         `trimmed_lasthop`, or went away with the outer header",
+    ),
     (Discard::Syndrome, "MRC has no such syndrome"),
 ];
 

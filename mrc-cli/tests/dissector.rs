@@ -225,6 +225,96 @@ fn captures_without_ethernet_have_the_same_fields() {
     }
 }
 
+/// The header of an IPv6 packet with the traffic class of a trimmed one, and the Ethernet header before it.
+fn ipv6(next_header: u8, payload: usize) -> Vec<u8> {
+    let mut header = [&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x86, 0xDD, 0x63, 0, 0, 0][..], &[0; 36]].concat();
+    header[18..20].copy_from_slice(&(payload as u16).to_be_bytes());
+    (header[20], header[21]) = (next_header, 64);
+    (header[22], header[37], header[38], header[53]) = (0xFD, 1, 0xFD, 2);
+    header
+}
+
+/// Switches send copies through tunnels over IPv6. The tunnel's code point and addresses are none of the copy's.
+#[test]
+fn copies_in_a_tunnel_over_ipv6_have_their_own_fields() {
+    if skip("copies_in_a_tunnel_over_ipv6_have_their_own_fields") {
+        return;
+    }
+    let folder = folder("tunnel");
+    let frames: Vec<Vec<u8>> = golden().into_values().collect();
+    let vxlan = |frame: &Vec<u8>| {
+        let len = frame.len() + 16;
+        let udp = [&[0, 9, 0x12, 0xB5][..], &(len as u16).to_be_bytes(), &[0, 0, 8, 0, 0, 0, 0, 0, 5, 0]].concat();
+        [&ipv6(17, len)[..], &udp, frame].concat()
+    };
+    let gre = |frame: &Vec<u8>| [&ipv6(47, frame.len() - 10)[..], &[0, 0], &frame[12..]].concat();
+    let rows = |name: &str, frames: &[Vec<u8>]| {
+        std::fs::write(folder.join(name), pcap(frames)).unwrap();
+        let shown: Vec<Value> = serde_json::from_str(&tshark(&folder, name, &["-T", "json"])).unwrap();
+        let row = |packet: &Value| {
+            let mut row = BTreeMap::new();
+            flat(&packet["_source"]["layers"]["mrc"], &mut row);
+            row.retain(|name, _| !name.ends_with(".offset"));
+            row
+        };
+        shown.iter().map(row).collect::<Vec<_>>()
+    };
+    let plain = rows("plain.pcap", &frames);
+    for (name, copies) in [
+        ("vxlan.pcap", frames.iter().map(vxlan).collect::<Vec<_>>()),
+        ("gre.pcap", frames.iter().map(gre).collect::<Vec<_>>()),
+    ] {
+        for (number, (copy, packet)) in rows(name, &copies).iter().zip(&plain).enumerate() {
+            assert!(packet.len() > 15 && copy == packet, "{name}, packet {}: {copy:?} is {packet:?}", number + 1);
+        }
+    }
+}
+
+/// A router that cannot forward a packet sends it back within a message. That is not the packet sent once more.
+#[test]
+fn what_an_error_message_quotes_was_not_sent_again() {
+    if skip("what_an_error_message_quotes_was_not_sent_again") {
+        return;
+    }
+    let folder = folder("quoted");
+    let golden = golden();
+    let (probe, answer) = (&golden["reliability_probe"], &golden["sack_probe_answer"]);
+    // Time exceeded.
+    let message = [&ipv6(58, probe.len() - 6)[..], &[3, 0, 0, 0, 0, 0, 0, 0], &probe[14..]].concat();
+    std::fs::write(folder.join("quoted.pcap"), pcap(&[probe.clone(), message, answer.clone()])).unwrap();
+    let columns = ["mrc.peth.probe_id", "mrc.outer.dst", "mrc.sent_before_in", "mrc.request_in", "mrc.response_time"];
+    let columns = columns.iter().flat_map(|name| ["-e", name]).collect::<Vec<_>>();
+    let shown = tshark(&folder, "quoted.pcap", &[&["-T", "fields"][..], &columns].concat());
+    let lines: Vec<&str> = shown.lines().map(str::trim_end).collect();
+    assert_eq!(lines, ["0xbeef", "0xbeef", "\t\t\t1\t0.000020000"], "{shown}");
+}
+
+/// `tcpdump -i any` on a switch has each packet as it comes and as it goes.
+#[test]
+fn a_packet_at_two_ports_was_sent_once() {
+    if skip("a_packet_at_two_ports_was_sent_once") {
+        return;
+    }
+    let folder = folder("ports");
+    let first = golden()["srv6_write_only_ts"].clone();
+    let forwarded = |frame: &[u8]| {
+        let mut frame = frame.to_vec();
+        // A hop less, the micro-SIDs shifted.
+        frame[21] -= 1;
+        frame.copy_within(44..54, 42);
+        frame[52..54].fill(0);
+        frame
+    };
+    let mut again = first.clone();
+    again[102 + 8] |= 0x20;
+    let frames = [first.clone(), forwarded(&first), again.clone(), forwarded(&again)];
+    std::fs::write(folder.join("ports.pcap"), pcap(&frames)).unwrap();
+    let columns = ["-T", "fields", "-e", "mrc.sent_before_in", "-e", "mrc.seen_before_in", "-e", "mrc.srv6.usid"];
+    let shown = tshark(&folder, "ports.pcap", &columns);
+    let lines: Vec<&str> = shown.lines().map(|line| line.rsplit_once('\t').unwrap().0).collect();
+    assert_eq!(lines, ["\t", "\t1", "2\t", "2\t3"], "{shown}");
+}
+
 #[test]
 fn what_is_not_mrc_stays_with_the_built_in_dissectors() {
     if skip("what_is_not_mrc_stays_with_the_built_in_dissectors") {

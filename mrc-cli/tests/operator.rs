@@ -3,7 +3,7 @@
 
 mod common;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output};
 use std::time::{Duration, Instant};
 
@@ -30,6 +30,14 @@ fn host_file(fabric: &Fabric, test: &str, host: &str) -> PathBuf {
     path
 }
 
+/// What doctor says of each path to host B: name, status, detail.
+fn paths_to_hb(config: &Path) -> Vec<(String, String, String)> {
+    let report = json(&finish(spawn(&["doctor", "--json", "--config", config.to_str().unwrap()])));
+    let paths = report["checks"].as_array().unwrap().iter().filter(|check| check["subject"] == "paths to hB");
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    paths.map(|path| (text(&path["name"]), text(&path["status"]), text(&path["detail"]))).collect()
+}
+
 #[test]
 fn doctor_probes_every_destination_and_write_bw_names_paths_without_an_answer() {
     if skip("doctor_probes_every_destination_and_write_bw_names_paths_without_an_answer") {
@@ -38,12 +46,7 @@ fn doctor_probes_every_destination_and_write_bw_names_paths_without_an_answer() 
     let _alone = alone();
     let fabric = fabric("paths");
     let config = host_file(&fabric, "paths", "hA");
-    let probed = || {
-        let report = json(&finish(spawn(&["doctor", "--json", "--config", config.to_str().unwrap()])));
-        let paths = report["checks"].as_array().unwrap().iter().filter(|check| check["subject"] == "paths to hB");
-        let text = |value: &Value| value.as_str().unwrap().to_owned();
-        paths.map(|path| (text(&path["name"]), text(&path["status"]), text(&path["detail"]))).collect::<Vec<_>>()
-    };
+    let probed = || paths_to_hb(&config);
     let healthy = probed();
     assert_eq!(healthy.len(), 8, "{healthy:?}");
     assert!(healthy.iter().all(|(_, status, _)| status == "ok"), "{healthy:?}");
@@ -60,6 +63,11 @@ fn doctor_probes_every_destination_and_write_bw_names_paths_without_an_answer() 
     assert!(narrow[0].2.contains("as long as a full packet (4252 bytes) did not"), "{narrow:?}");
     mtu("4252");
     assert!(probed().iter().all(|(_, status, _)| status == "ok"));
+    // A link that loses packets is not taken for one of too small an MTU, nor for a good one.
+    fabric.impair("p0-t0a-t1d:up", &mrc_lab::Impairment { loss_ppm: 300_000, ..Default::default() }).unwrap();
+    let lossy = (0..20).find_map(|_| probed().into_iter().find(|(_, status, _)| status != "ok")).unwrap();
+    assert!(lossy.0 == "p0u3" && lossy.1 == "warn" && lossy.2.contains("but probes were lost: "), "{lossy:?}");
+    fabric.clear("p0-t0a-t1d:up").unwrap();
     fabric.cut("p1-t0b-t1c").unwrap();
     let failed: Vec<_> = probed().into_iter().filter(|(_, status, _)| status != "ok").collect();
     assert!(failed.len() == 1 && failed[0].0 == "p1u2" && failed[0].1 == "fail", "{failed:?}");
@@ -86,6 +94,46 @@ fn doctor_probes_every_destination_and_write_bw_names_paths_without_an_answer() 
     let silent = report["runs"][0]["silent_paths"].as_array().unwrap();
     assert!(silent.iter().any(|path| path["path"] == "p1u2"), "{report}");
     assert_eq!(report["silent_planes"].as_array().map(Vec::len), Some(0), "{report}");
+}
+
+/// The last switch of plane 0 removes the outer header of what it sends to the host, as the specification lets it.
+#[test]
+fn doctor_hears_probes_without_their_outer_header() {
+    if skip("doctor_hears_probes_without_their_outer_header") {
+        return;
+    }
+    let _alone = alone();
+    let fabric = fabric("bare");
+    let config = host_file(&fabric, "bare", "hA");
+    let switch = format!("{}-p0-t0a", fabric.shape().prefix);
+    for change in [
+        "addr add fdaa::1/64 dev hA nodad",
+        "neigh replace fdaa::2 lladdr 02:00:30:00:10:00 nud permanent dev hA",
+        "route replace fcbb:bb00:3000::/48 encap seg6local action End.DX6 nh6 fdaa::2 dev hA",
+    ] {
+        let words = ["-6", "-n", &switch].into_iter().chain(change.split(' '));
+        assert!(Command::new("ip").args(words).status().unwrap().success(), "{change}");
+    }
+    let paths = paths_to_hb(&config);
+    assert!(paths.len() == 8 && paths.iter().all(|(_, status, _)| status == "ok"), "{paths:?}");
+    let bare = |path: &(String, String, String)| path.2.ends_with("us without its outer header");
+    assert!(paths.iter().all(|path| bare(path) == path.0.starts_with("p0")), "{paths:?}");
+    // A switch that trusts none of its ports: nftables are no part of the lab, so this is left out without them.
+    let t1 = format!("{}-p1-t1d", fabric.shape().prefix);
+    let rule =
+        "add table ip6 x; add chain ip6 x f { type filter hook forward priority 0; }; add rule ip6 x f ip6 dscp set 0";
+    let rewrites = Command::new("ip").args(["netns", "exec", &t1, "nft", rule]).output();
+    if rewrites.is_ok_and(|output| output.status.success()) {
+        let told: Vec<_> = paths_to_hb(&config).into_iter().filter(|(_, status, _)| status != "ok").collect();
+        assert!(told.len() == 1 && told[0].0 == "p1u3" && told[0].1 == "warn", "{told:?}");
+        assert!(told[0].2.ends_with("but code point 46 came back as 0"), "{told:?}");
+        assert!(
+            Command::new("ip").args(["netns", "exec", &t1, "nft", "delete table ip6 x"]).status().unwrap().success()
+        );
+    }
+    fabric.cut("p0-t0a-t1c").unwrap();
+    let failed: Vec<_> = paths_to_hb(&config).into_iter().filter(|(_, status, _)| status != "ok").collect();
+    assert!(failed.len() == 1 && failed[0].0 == "p0u2", "{failed:?}");
 }
 
 #[test]

@@ -52,6 +52,25 @@ fn the_way_from_an_empty_machine_to_a_watched_fabric() {
     check("operations.md");
 }
 
+/// Who configures switches by the page has the code points that hosts use.
+#[test]
+fn switches_have_the_code_points_of_hosts() {
+    let page = std::fs::read_to_string(root().join("docs/switches.md")).unwrap();
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` | "));
+    let told: Vec<(&str, u8)> =
+        rows.filter_map(|(name, rest)| Some((name, rest.split(' ').next()?.parse().ok()?))).collect();
+    let plan = mrc_wire::DscpPlan::default();
+    let expected = [
+        ("no_trim", plan.no_trim),
+        ("trimmable", plan.trimmable),
+        ("trimmable_retx", plan.trimmable_retx),
+        ("trimmed", plan.trimmed),
+        ("trimmed_lasthop", plan.trimmed_lasthop),
+        ("control", plan.control),
+    ];
+    assert_eq!(told, expected);
+}
+
 /// The changelog has what comes next, then the version of the crates.
 #[test]
 fn the_changelog_is_by_release() {

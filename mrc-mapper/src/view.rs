@@ -6,6 +6,7 @@
 //! long one finds small losses.
 //!
 //! A component becomes faulty when [`ViewConfig::confirm`] rounds with new losses in a row report it without an alternative.
+//! A link that is down, of which the direction alone is open, takes [`ViewConfig::relapse`] more.
 //! It becomes healthy again
 //! * when [`ViewConfig::clear`] rounds in a row do not report it, or
 //! * when a span in which it should have lost [`ENOUGH`] probes at its rate has less than a tenth of them. Its earlier losses
@@ -37,6 +38,9 @@ pub const MAX_PATHS: usize = 4096;
 
 /// Losses that a healed component is spared before it is believed.
 pub const ENOUGH: f64 = 20.0;
+
+/// A component that loses a larger share than this is down: what little passes was judged before it broke.
+const DOWN: f64 = 0.5;
 
 /// Knobs of a view.
 #[derive(Debug, Clone, PartialEq)]
@@ -308,9 +312,29 @@ impl View {
         (finding.instead.is_empty() || own).then_some(finding)
     }
 
+    /// The link of a finding of which only the direction is open. Nothing tells the directions of a link apart when all other
+    /// links at its end are down as well: the link is to be reported all the same, under the name that it has already.
+    fn of_open_direction(&self, finding: &Finding) -> Option<Finding> {
+        let link = finding.component.with_direction(Direction::Both);
+        let one_link = || finding.instead.iter().all(|other| other.with_direction(Direction::Both) == link);
+        if finding.instead.is_empty() || finding.loss < DOWN || !one_link() {
+            return None;
+        }
+        let named = [Direction::Up, Direction::Down].map(|direction| link.with_direction(direction));
+        let is_faulty = |name: &Component| self.standing.get(name).is_some_and(|(standing, _)| standing.faulty);
+        let component = named.into_iter().find(is_faulty).unwrap_or(link);
+        Some(Finding { component, instead: Vec::new(), ..finding.clone() })
+    }
+
     fn settle(&mut self, found: Vec<Finding>) -> Vec<Change> {
         let mut changes = Vec::new();
-        let found: Vec<Finding> = found.into_iter().filter_map(|finding| self.certain(finding)).collect();
+        let mut open = BTreeSet::new();
+        let decide = |finding: Finding| {
+            let link = self.of_open_direction(&finding);
+            open.extend(link.as_ref().map(|link| link.component));
+            link.or_else(|| self.certain(finding))
+        };
+        let found: Vec<Finding> = found.into_iter().filter_map(decide).collect();
         let newest = self.rounds.front();
         for (component, (standing, _)) in &mut self.standing {
             let was_probed = newest.is_some_and(|round| round.probes(&self.fabric.elements_of(*component)) > 0.0);
@@ -328,7 +352,8 @@ impl View {
         let place = |component: Component| component.with_direction(Direction::Both);
         for (finding, lossy) in found.into_iter().zip(lossy) {
             let fresh = Standing { seen: 0, missed: 0, faulty: false };
-            let relapse = if self.healed.contains_key(&place(finding.component)) { self.config.relapse } else { 0 };
+            let doubtful = self.healed.contains_key(&place(finding.component)) || open.contains(&finding.component);
+            let relapse = if doubtful { self.config.relapse } else { 0 };
             let (standing, last) = self.standing.entry(finding.component).or_insert_with(|| (fresh, finding.clone()));
             standing.seen += u32::from(lossy);
             standing.missed = 0;

@@ -4,12 +4,13 @@
 //! route in a network namespace made for it and removed at once.
 
 use std::fmt;
+use std::net::Ipv6Addr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use crate::out::{count, outln};
 use mrc_afxdp::{Interface, probe};
-use mrc_verbs_shim::host::{self, HostFile};
+use mrc_verbs_shim::host::{self, HostFile, HostPlane};
 use serde::Serialize;
 
 mod paths;
@@ -338,8 +339,7 @@ fn configuration(path: &Path) -> Vec<Check> {
         check(&subject, "IPv4-mapped GID", ipv4_gid(&host)),
     ];
     let look = || {
-        let mut checks: Vec<Check> =
-            host.planes.iter().flat_map(|plane| plane_checks(&host, &plane.interface)).collect();
+        let mut checks: Vec<Check> = host.planes.iter().flat_map(|plane| plane_checks(&host, plane)).collect();
         checks.extend(paths::checks(&host));
         checks
     };
@@ -378,10 +378,13 @@ fn ipv4_gid(host: &HostFile) -> Result<String, (Status, String, &'static str)> {
     }
 }
 
-/// An interface, and whether the configured payload fits it.
-fn plane_checks(host: &HostFile, name: &str) -> Vec<Check> {
+/// An interface, whether the configured payload fits it, and whether its kernel answers for our addresses.
+fn plane_checks(host: &HostFile, plane: &HostPlane) -> Vec<Check> {
+    let name = plane.interface.as_str();
     let mut checks = interface(name);
-    if let (Ok(found), Ok(pmtu)) = (Interface::by_name(name), host.path_mtu()) {
+    let Ok(found) = Interface::by_name(name) else { return checks };
+    let subject = format!("interface {name}");
+    if let Ok(pmtu) = host.path_mtu() {
         let need = host::required_mtu(pmtu);
         let result = if found.mtu >= need {
             Ok(format!("{pmtu} bytes of payload fit"))
@@ -389,9 +392,44 @@ fn plane_checks(host: &HostFile, name: &str) -> Vec<Check> {
             let cure = format!("`ip link set {name} mtu {need}`, or set `pmtu` to less");
             Err((Status::Fail, format!("{pmtu} bytes of payload need an MTU of {need}, it is {}", found.mtu), cure))
         };
-        checks.push(check(&format!("interface {name}"), "configured PMTU", result));
+        checks.push(check(&subject, "configured PMTU", result));
+    }
+    let addresses = bare_addresses(host, plane);
+    if !addresses.is_empty() {
+        checks.push(check(&subject, "neighbours", neighbours(name, &addresses)));
     }
     checks
+}
+
+/// The addresses to which packets come on a plane without an outer header.
+fn bare_addresses(host: &HostFile, plane: &HostPlane) -> Vec<Ipv6Addr> {
+    let uses = |own: bool| plane.sid.is_none() && host.peers.iter().any(|peer| peer.addrs.is_empty() != own);
+    let own = plane.addr.filter(|_| uses(true));
+    uses(false).then_some(host.gid).into_iter().chain(own).collect()
+}
+
+/// Whether routers learn who has our addresses: the kernel answers them, and for addresses of that interface alone.
+fn neighbours(name: &str, addresses: &[Ipv6Addr]) -> Result<String, (Status, String, String)> {
+    // That of this thread, which may have entered another namespace.
+    let table = std::fs::read_to_string("/proc/thread-self/net/if_inet6").unwrap_or_default();
+    let list: Vec<String> = addresses.iter().map(Ipv6Addr::to_string).collect();
+    match addresses.iter().find(|address| !has_address(&table, name, **address)) {
+        None => Ok(format!("the kernel answers for {}", list.join(", "))),
+        Some(address) => Err((
+            Status::Warn,
+            format!(
+                "{address} is not on this interface: neighbour discovery for it is not answered, and routers do not find it"
+            ),
+            format!("`ip addr add {address}/128 dev {name} nodad`, or a static neighbour on the router"),
+        )),
+    }
+}
+
+/// Whether `table`, as `/proc/net/if_inet6` is, gives an interface this address.
+fn has_address(table: &str, name: &str, address: Ipv6Addr) -> bool {
+    let digits = format!("{:032x}", u128::from(address));
+    let mut lines = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    lines.any(|words| words.first() == Some(&digits.as_str()) && words.last() == Some(&name))
 }
 
 fn interface(name: &str) -> Vec<Check> {
@@ -531,6 +569,27 @@ mod tests {
         let checks = interface("nosuch0");
         assert_eq!((checks.len(), checks[0].status), (1, Status::Fail));
         assert!(checks[0].cure.as_ref().unwrap().contains("ip link"));
+    }
+
+    /// One address of the loopback interface counts on no other.
+    #[test]
+    fn an_address_that_no_kernel_answers_for_is_named() {
+        let table = "fd000000000000000000000000000001 01 80 00 80       lo\nfd000000000000000000000000000002 02 40 00 80       p0\n";
+        let has = |name, address: &str| has_address(table, name, address.parse().unwrap());
+        assert!(has("p0", "fd00::2") && has("lo", "fd00::1") && !has("p0", "fd00::1") && !has("0", "fd00::2"));
+        assert_eq!(neighbours("lo", &["fd00::77".parse().unwrap()]).unwrap_err().0, Status::Warn);
+        let file = |sid: &str, addrs: &str| {
+            let text = format!(
+                "name = \"a\"\ngid = \"fd00::1\"\nmtu = 9000\n[[planes]]\ninterface = \"p0\"\n{sid}addr = \"fd00::2\"\n\
+                 next_hop = \"02:00:00:00:00:01\"\n[[peers]]\nname = \"b\"\ngid = \"fd00::3\"\n{addrs}"
+            );
+            let host = HostFile::parse("a", &text).unwrap();
+            bare_addresses(&host, &host.planes[0]).iter().map(Ipv6Addr::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(file("", "uplinks = 4\n"), ["fd00::1"]);
+        assert_eq!(file("", "uplinks = 4\naddrs = [\"fd00::4\"]\n"), ["fd00::2"]);
+        let template = "uplinks = 0\ntemplate = \"fcbb:bb00:3001::\"\n";
+        assert_eq!(file("sid = \"fcbb:bb00:3000::\"\n", template), [""; 0]);
     }
 
     #[test]

@@ -226,7 +226,7 @@ mod tests {
     }
 
     fn judge(model: &mut WireModel, view: &mut View) -> Vec<Change> {
-        for host in 0..FABRIC.hosts {
+        for host in 0..model.fabric.hosts {
             let summary = model.agent_mut(host).summary();
             view.add(&summary).unwrap();
         }
@@ -290,6 +290,35 @@ mod tests {
                 assert_eq!(faulty(&watch(&mut model, &mut view, 12)), [format!("+{component}")], "loss {share}");
                 model.set_loss(component, 0.0);
                 assert_eq!(faulty(&watch(&mut model, &mut view, 40)), [format!("-{component}")], "loss {share}");
+            }
+        }
+    }
+
+    /// All planes of a host, all uplinks of a T0: which direction of the links is at fault cannot be told, which links can.
+    #[test]
+    fn links_that_are_all_down_at_one_end_are_found_and_heal() {
+        let both = Direction::Both;
+        let host = [0, 1].map(|plane| Component::HostLink(plane, 0, both));
+        let uplinks = [0, 1, 2, 3].map(|spine| Component::Uplink(0, 0, spine, both));
+        for (links, hosts) in [(&uplinks[..], 8), (&host[..], 8), (&host[..], 2)] {
+            let fabric = Fabric { hosts, ..FABRIC };
+            for earlier in [3, 0] {
+                let mut model = WireModel::new(fabric, PlanConfig::default(), 1);
+                // A view that begins later has seen no good time.
+                let mut view = View::new(fabric, ViewConfig::default());
+                model.run_ms(300);
+                watch(&mut model, &mut view, earlier);
+                for (share, sign) in [(1.0, '+'), (0.0, '-')] {
+                    links.iter().for_each(|link| model.set_loss(*link, share));
+                    if earlier == 0 && share > 0.0 {
+                        model.run_ms(1000);
+                        (0..hosts).for_each(|host| drop(model.agent_mut(host).summary()));
+                    }
+                    let mut changes = faulty(&watch(&mut model, &mut view, 50));
+                    changes.sort();
+                    let told: Vec<String> = links.iter().map(|link| format!("{sign}{link}")).collect();
+                    assert_eq!(changes, told, "{hosts} hosts, {earlier} rounds before");
+                }
             }
         }
     }

@@ -7,7 +7,7 @@ use mrc_afxdp::device::{Device, DeviceError};
 use mrc_core::PeerHandle;
 use mrc_wire::{Ip, PortNum};
 
-use super::{HostFile, HostPeer};
+use super::{HostFile, HostPeer, HostPlane};
 
 impl HostFile {
     /// The device's GUID, from the lower half of the inner address: unique where the address is.
@@ -67,6 +67,17 @@ pub(super) fn check_peer(host: &HostFile, index: usize) -> Result<(), Wrong> {
         return Err(("ipv4", format!("{ipv4} names another peer already")));
     }
     Ok(())
+}
+
+/// Whether `addr` of a plane can be. Behind a SID it is the source of the outer header: no router forwards packets from a link-local one.
+pub(super) fn check_plane(plane: &HostPlane) -> Result<(), String> {
+    let Some(addr) = plane.addr else { return Ok(()) };
+    if plane.sid.is_some() && addr.is_unicast_link_local() {
+        return Err(format!(
+            "{addr} is link-local: switches forward no packet from it; an address of the port is needed"
+        ));
+    }
+    unicast(addr)
 }
 
 fn unicast(ip: Ipv6Addr) -> Result<(), String> {
@@ -202,7 +213,7 @@ uplinks = 4
     }
 
     #[test]
-    fn no_two_peers_are_behind_one_template() {
+    fn packets_with_an_outer_header_reach_one_peer_each_from_an_address_that_is_forwarded() {
         let template = "template = \"fcbb:bb00:1000:2000:1001:3001::\"\n";
         let sids = ["fcbb:bb00:3000::", "fcbb:bb00:3100::"];
         let mut file = FILE.replace("addrs = [\"fd00:0:0:10::2\", \"fd00:0:0:11::2\"]\n", "");
@@ -213,6 +224,10 @@ uplinks = 4
             );
         }
         let file = file.replace("uplinks", &format!("{template}uplinks"));
+        for (addr, want) in [("fe80::1", "fe80::1 is link-local"), ("ff02::1", "ff02::1 is no unicast")] {
+            let why = HostFile::parse("mrc.toml", &file.replace("fd00:0:0:11::1", addr)).unwrap_err().to_string();
+            assert!(why.contains("line 14, `addr`: ") && why.contains(want), "{why}");
+        }
         let why = HostFile::parse("mrc.toml", &file).unwrap_err().to_string();
         assert!(why.contains("`template`: it leads to hB already"), "{why}");
         let other = file.replacen("3001::", "3002::", 1);

@@ -403,6 +403,7 @@ impl HostFile {
                 return Err(wrong("interface", why));
             }
             plan::check_sid(&self.planes, index).map_err(|why| wrong("sid", why))?;
+            addresses::check_plane(plane).map_err(|why| wrong("addr", why))?;
         }
         for (index, peer) in self.peers.iter().enumerate() {
             let wrong = |key: &str, why| Wrong { table: "peers", index, key: key.to_owned(), why };

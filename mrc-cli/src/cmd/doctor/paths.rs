@@ -1,9 +1,10 @@
 //! Every path of a configuration: the destination that the engine computes, and a probe along it.
 //!
 //! A probe is an SRv6 packet without content that the switches send to the last one before the peer and back the same way,
-//! so that it arrives here again. A second one is as long as the longest packet: a link of too small an MTU loses only
-//! that. Probes need no program on the peer, and say nothing about the link between the last switch and the peer:
-//! `mrc write-bw` does.
+//! so that it arrives here again. The last switch may remove its outer header. A second one is as long as the longest
+//! packet: a link of too small an MTU loses only that. The first one is of the class of acknowledgements, the second of that
+//! of data; a switch that rewrites code points or clears ECN shows when they are back. Probes need no program on the peer, and say nothing about the link
+//! between the last switch and the peer: `mrc write-bw` does.
 
 use std::net::Ipv6Addr;
 use std::time::{Duration, Instant};
@@ -14,19 +15,22 @@ use mrc_verbs_shim::host::{self, HostFile, HostPeer};
 
 use super::{Check, Status, check};
 
-/// How long a probe may take, and how often one that is lost is sent anew.
+/// How long a probe may take, and how often it is sent at most: a lossy path is neither dead nor narrow.
 const PATIENCE: Duration = Duration::from_millis(100);
-const TRIES: usize = 3;
+const TRIES: usize = 8;
 
 /// Marks our probes: the first bytes behind the inner header.
 const MARK: [u8; 8] = *b"mrcprobe";
 
 const ETHERNET: usize = 14;
 const IPV6: usize = 40;
+const UDP: usize = 8;
 /// What a probe holds at least, and where its content ends.
-const SHORT: usize = ETHERNET + 2 * IPV6 + 16;
-const NO_NEXT_HEADER: u8 = 59;
+const SHORT: usize = ETHERNET + 2 * IPV6 + UDP + 16;
 const IPV6_INSIDE: u8 = 41;
+const UDP_INSIDE: u8 = 17;
+/// UDP port of what is inside ("discard"): no MRC device and no agent takes it.
+const PORT: u16 = 9;
 
 /// What is known of a path.
 #[derive(Debug, Clone, PartialEq)]
@@ -45,6 +49,42 @@ struct Path {
     destination: Ipv6Addr,
     back: Option<Ipv6Addr>,
     outcome: Outcome,
+    /// What a switch did to a probe's traffic class.
+    rewritten: Option<String>,
+    /// A probe came back without its outer header.
+    bare: bool,
+    /// Probes sent.
+    sent: usize,
+}
+
+/// A probe that came back.
+#[derive(Debug, PartialEq)]
+struct Returned {
+    index: u32,
+    /// Code point and ECN of its first header.
+    class: u8,
+    bare: bool,
+}
+
+/// How a probe differs from another.
+#[derive(Clone, Copy)]
+struct Kind {
+    /// Bytes of its frame.
+    len: usize,
+    /// Code point and ECN.
+    class: u8,
+}
+
+impl Kind {
+    /// What is wrong with the traffic class with which such a probe came back. A mark of congestion is in order.
+    fn rewritten(self, class: u8) -> Option<String> {
+        const ECN: u8 = 3;
+        let (sent, back) = (self.class >> 2, class >> 2);
+        if sent != back {
+            return Some(format!("code point {sent} came back as {back}"));
+        }
+        (self.class & ECN != 0 && class & ECN == 0).then(|| "its ECN bits came back cleared".into())
+    }
 }
 
 /// Every path of `host`, called in the namespace of its interfaces.
@@ -63,7 +103,8 @@ fn open(host: &HostFile, plane: usize) -> Result<RawPort, String> {
         return Err(format!("a program holds {} and would take the probe", plane.interface));
     }
     let sid = plane.sid.ok_or("packets without an outer header: no switch sends a probe back")?;
-    let filter = PacketFilter::with_sids([Sid::exact(sid)]);
+    let (udp_ports, addresses) = (vec![PORT], vec![host.gid.into()]);
+    let filter = PacketFilter { udp_ports, addresses, ..PacketFilter::with_sids([Sid::exact(sid)]) };
     RawPort::open(&plane.interface, &RawConfig { filter, ..RawConfig::default() }).map_err(|error| error.to_string())
 }
 
@@ -91,13 +132,15 @@ fn peer_checks(host: &HostFile, peer: &HostPeer, ports: &mut [Result<RawPort, St
                 (_, None) => Outcome::NotProbed("no switch on the path sends a probe back".into()),
                 _ => Outcome::Silent,
             };
-            Path { entry, destination, back, outcome }
+            Path { entry, destination, back, outcome, rewritten: None, bare: false, sent: 0 }
         })
         .collect();
     let long = host.path_mtu().map_or(SHORT, |payload| ETHERNET + host::required_mtu(payload) as usize);
-    for len in [SHORT, long] {
+    const ECT_0: u8 = 2;
+    let dscp = host.device().endpoint.wire.dscp;
+    for kind in [Kind { len: SHORT, class: dscp.control << 2 }, Kind { len: long, class: dscp.no_trim << 2 | ECT_0 }] {
         for _ in 0..TRIES {
-            probe(host, &mut paths, ports, len);
+            probe(host, &mut paths, ports, kind);
         }
     }
     paths.iter().map(|path| path.check(&subject, long)).collect()
@@ -116,11 +159,22 @@ impl Path {
     fn check(&self, subject: &str, long: usize) -> Check {
         let name = HostFile::path_name(&self.entry);
         let to = self.destination;
-        let result = match &self.outcome {
-            Outcome::Back(after) => {
-                Ok(format!("{to} forwarded by every switch, probe back after {} us", after.as_micros()))
+        let result = match (&self.outcome, &self.rewritten) {
+            (Outcome::Back(_), Some(what)) => Err((
+                Status::Warn,
+                format!("{to} forwarded by every switch, but {what}"),
+                "a switch of this path, there or back, changes the traffic class: let it trust that of its ports (docs/switches.md)",
+            )),
+            (Outcome::Back(_), None) if self.sent > 2 => Err((
+                Status::Warn,
+                format!("{to} forwarded by every switch, but probes were lost: {} of {}", self.sent - 2, self.sent),
+                "a link of this path, there or back, loses packets: compare the error counters of its ports",
+            )),
+            (Outcome::Back(after), None) => {
+                let bare = if self.bare { " without its outer header" } else { "" };
+                Ok(format!("{to} forwarded by every switch, probe back after {} us{bare}", after.as_micros()))
             }
-            Outcome::Short(_) => Err((
+            (Outcome::Short(_), _) => Err((
                 Status::Fail,
                 format!(
                     "{to} a small probe came back, one as long as a full packet ({} bytes) did not",
@@ -128,13 +182,13 @@ impl Path {
                 ),
                 "a link of this path has a smaller MTU: raise it on both of its ends, or set a smaller `pmtu` on all hosts",
             )),
-            Outcome::NotProbed(why) if self.back.is_none() => Ok(format!("{to} not probed: {why}")),
-            Outcome::NotProbed(why) => Err((
+            (Outcome::NotProbed(why), _) if self.back.is_none() => Ok(format!("{to} not probed: {why}")),
+            (Outcome::NotProbed(why), _) => Err((
                 Status::Warn,
                 format!("{to} not probed: {why}"),
                 "see the interface above; probing needs CAP_NET_RAW",
             )),
-            Outcome::Silent => Err((
+            (Outcome::Silent, _) => Err((
                 Status::Fail,
                 format!("{to} no probe came back"),
                 "a link of this path is down, or a switch has none of these micro-SIDs: compare `template`, `uplinks` and \
@@ -145,10 +199,11 @@ impl Path {
     }
 }
 
-/// Sends a probe of `len` bytes on every path that awaits one and collects what comes back.
-fn probe(host: &HostFile, paths: &mut [Path], ports: &mut [Result<RawPort, String>], len: usize) {
+/// Sends a probe on every path that awaits one and collects what comes back.
+fn probe(host: &HostFile, paths: &mut [Path], ports: &mut [Result<RawPort, String>], kind: Kind) {
+    let len = kind.len;
     let start = Instant::now();
-    let mut awaited = 0;
+    let (mut awaited, mut sent) = (0, Vec::new());
     for (index, path) in paths.iter().enumerate().filter(|(_, path)| path.awaits(len)) {
         let plane = usize::from(path.entry.port.plane());
         let (Some(Ok(port)), Some(back)) = (ports.get_mut(plane), path.back) else { continue };
@@ -156,7 +211,7 @@ fn probe(host: &HostFile, paths: &mut [Path], ports: &mut [Result<RawPort, Strin
             continue;
         };
         let Some(own) = host.planes[plane].addr else { continue };
-        let frame = frame(len, port.mac(), next_hop.next_hop, own, back, host.gid, index as u32);
+        let frame = frame(kind, [port.mac(), next_hop.next_hop], own, back, host.gid, index as u32);
         if port.tx_free() == 0 {
             let _ = port.flush();
         }
@@ -164,16 +219,24 @@ fn probe(host: &HostFile, paths: &mut [Path], ports: &mut [Result<RawPort, Strin
             slot.buffer()[..len].copy_from_slice(&frame);
             slot.commit(len);
             awaited += 1;
+            sent.push(index);
         }
     }
     for port in ports.iter_mut().flatten() {
         let _ = port.flush();
     }
-    while awaited > 0 && start.elapsed() < PATIENCE {
+    for index in sent {
+        paths[index].sent += 1;
+    }
+    loop {
+        // Looked at before: what came while this process did not run is here, too.
+        let over = start.elapsed() >= PATIENCE;
         for port in ports.iter_mut().flatten() {
             while let Some(frame) = port.rx_next(64) {
-                let path = index_of(frame, len).and_then(|index| paths.get_mut(index as usize));
-                if let Some(path) = path.filter(|path| path.awaits(len)) {
+                let Some(probe) = returned(frame, len) else { continue };
+                if let Some(path) = paths.get_mut(probe.index as usize).filter(|path| path.awaits(len)) {
+                    path.rewritten = path.rewritten.take().or_else(|| kind.rewritten(probe.class));
+                    path.bare |= probe.bare;
                     path.outcome = match path.outcome {
                         Outcome::Short(after) => Outcome::Back(after),
                         _ => Outcome::Short(start.elapsed()),
@@ -182,43 +245,48 @@ fn probe(host: &HostFile, paths: &mut [Path], ports: &mut [Result<RawPort, Strin
                 }
             }
         }
+        if awaited == 0 || over {
+            return;
+        }
         std::thread::sleep(Duration::from_micros(50));
     }
 }
 
-fn frame(
-    len: usize,
-    own: [u8; 6],
-    next_hop: [u8; 6],
-    source: Ipv6Addr,
-    to: Ipv6Addr,
-    gid: Ipv6Addr,
-    index: u32,
-) -> Vec<u8> {
+fn frame(kind: Kind, macs: [[u8; 6]; 2], source: Ipv6Addr, to: Ipv6Addr, gid: Ipv6Addr, index: u32) -> Vec<u8> {
+    let (Kind { len, class }, [own, next_hop]) = (kind, macs);
     let mut frame = vec![0; len];
     frame[..6].copy_from_slice(&next_hop);
     frame[6..12].copy_from_slice(&own);
     frame[12..ETHERNET].copy_from_slice(&[0x86, 0xdd]);
     let mut header = |at: usize, next: u8, source: Ipv6Addr, to: Ipv6Addr| {
-        frame[at] = 0x60;
+        frame[at..at + 2].copy_from_slice(&[0x60 | class >> 4, class << 4]);
         frame[at + 4..at + 6].copy_from_slice(&((len - at - IPV6) as u16).to_be_bytes());
         frame[at + 6..at + 8].copy_from_slice(&[next, 64]);
         frame[at + 8..at + 24].copy_from_slice(&source.octets());
         frame[at + 24..at + IPV6].copy_from_slice(&to.octets());
     };
     header(ETHERNET, IPV6_INSIDE, source, to);
-    header(ETHERNET + IPV6, NO_NEXT_HEADER, gid, gid);
+    header(ETHERNET + IPV6, UDP_INSIDE, gid, gid);
+    // Without a checksum: a kernel that gets it with nobody there drops it and says nothing.
+    let udp = ETHERNET + 2 * IPV6;
+    frame[udp..udp + 2].copy_from_slice(&PORT.to_be_bytes());
+    frame[udp + 2..udp + 4].copy_from_slice(&PORT.to_be_bytes());
+    frame[udp + 4..udp + 6].copy_from_slice(&((len - udp) as u16).to_be_bytes());
     frame[SHORT - 16..SHORT - 8].copy_from_slice(&MARK);
     frame[SHORT - 8..SHORT - 4].copy_from_slice(&std::process::id().to_be_bytes());
     frame[SHORT - 4..SHORT].copy_from_slice(&index.to_be_bytes());
     frame
 }
 
-/// The number in a probe of this process of `len` bytes.
-fn index_of(frame: RxFrame<'_>, len: usize) -> Option<u32> {
-    let probe = frame.contiguous().filter(|frame| frame.len() == len)?.get(SHORT - 16..SHORT)?;
+/// A probe of this process that was sent with `len` bytes.
+fn returned(frame: RxFrame<'_>, len: usize) -> Option<Returned> {
+    let frame = frame.contiguous()?;
+    let removed = [0, IPV6].into_iter().find(|removed| frame.len() + removed == len)?;
+    let probe = frame.get(SHORT - removed - 16..SHORT - removed)?;
     let number = |at: usize| Some(u32::from_be_bytes(probe.get(at..at + 4)?.try_into().ok()?));
-    (probe.starts_with(&MARK) && number(8)? == std::process::id()).then_some(number(12)?)
+    let (index, class) = (number(12)?, frame[ETHERNET] << 4 | frame[ETHERNET + 1] >> 4);
+    let ours = probe.starts_with(&MARK) && number(8)? == std::process::id();
+    ours.then_some(Returned { index, class, bare: removed > 0 })
 }
 
 #[cfg(test)]
@@ -226,17 +294,34 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_traffic_class_that_a_switch_changed_is_told() {
+        let told = |sent, back| Kind { len: SHORT, class: sent }.rewritten(back);
+        assert_eq!(told(46 << 2, 0).unwrap(), "code point 46 came back as 0");
+        assert_eq!(told(2, 0).unwrap(), "its ECN bits came back cleared");
+        assert_eq!(told(2, 12 << 2 | 2).unwrap(), "code point 0 came back as 12");
+        for (sent, back) in [(46 << 2, 46 << 2), (2, 2), (2, 3), (46 << 2, 46 << 2 | 3)] {
+            assert_eq!(told(sent, back), None, "{sent} {back}");
+        }
+    }
+
+    #[test]
     fn a_probe_is_an_ipv6_packet_in_another_and_says_which_path_it_took() {
         let to: Ipv6Addr = "fcbb:bb00:1000:3000::".parse().unwrap();
         for len in [SHORT, 4266] {
-            let frame = frame(len, [2; 6], [4; 6], Ipv6Addr::LOCALHOST, to, Ipv6Addr::LOCALHOST, 7);
+            let kind = Kind { len, class: 46 << 2 };
+            let frame = frame(kind, [[2; 6], [4; 6]], Ipv6Addr::LOCALHOST, to, Ipv6Addr::LOCALHOST, 7);
             assert_eq!((frame.len(), &frame[..6], &frame[6..12]), (len, &[4; 6][..], &[2; 6][..]));
-            assert_eq!((frame[14], frame[20], &frame[38..54]), (0x60, 41, &to.octets()[..]));
+            assert_eq!((&frame[14..16], frame[20], &frame[38..54]), (&[0x6b, 0x80][..], 41, &to.octets()[..]));
             assert_eq!(usize::from(u16::from_be_bytes([frame[18], frame[19]])), len - 54);
-            assert_eq!((frame[54], frame[60]), (0x60, 59));
-            assert_eq!(index_of(RxFrame::from_slice(&frame), len), Some(7));
-            assert_eq!(index_of(RxFrame::from_slice(&frame[..100]), len), None);
-            assert_eq!(index_of(RxFrame::from_slice(&vec![0; len]), len), None);
+            assert_eq!((frame[54], frame[60], &frame[94..98]), (0x6b, 17, &[0, 9, 0, 9][..]));
+            assert_eq!(usize::from(u16::from_be_bytes([frame[98], frame[99]])), len - 94);
+            let bytes = [&frame[..14], &frame[54..]].concat();
+            for (bytes, bare) in [(&frame, false), (&bytes, true)] {
+                let expected = Returned { index: 7, class: 46 << 2, bare };
+                assert_eq!(returned(RxFrame::from_slice(bytes), len), Some(expected));
+            }
+            assert_eq!(returned(RxFrame::from_slice(&frame[..100]), len), None);
+            assert_eq!(returned(RxFrame::from_slice(&vec![0; len]), len), None);
         }
     }
 }
