@@ -211,3 +211,17 @@ fn a_log_level_that_is_none_is_named() {
         assert_eq!(String::from_utf8_lossy(&output.stderr).contains("MRC_LOG"), named, "{level}: {output:?}");
     }
 }
+
+#[test]
+fn a_script_of_another_folder_is_shown_from_there() {
+    let folder = std::env::temp_dir().join(format!("mrc-scripts-{}", std::process::id()));
+    std::fs::create_dir_all(folder.join("sack")).unwrap();
+    let text = "# Mine\nrequires SACK-008\n\n0 < write_only psn=0 len=64 a\n0 > sack cack=0\n0 > ack psn=0 msn=1\n";
+    std::fs::write(folder.join("sack/mine.mrc"), text).unwrap();
+    let show = |what| mrc(&["conform", "--scripts", folder.to_str().unwrap(), "--show", what]);
+    assert_eq!(String::from_utf8(show("sack/mine").stdout).unwrap(), text);
+    let rule = String::from_utf8(show("SACK-008").stdout).unwrap();
+    assert!(rule.ends_with("scripts:\n  sack/mine                        Mine\n"), "{rule}");
+    assert_eq!(code(&show("sack/gap")), 2, "the scripts inside are not those of the folder");
+    let _ = std::fs::remove_dir_all(folder);
+}

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use Values::{OneOf, Range, Words};
 
 use crate::register::nearest;
+use crate::target::STATES;
 
 /// A knob of the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -35,7 +36,7 @@ pub const KNOBS: &[Knob] = &[
     k("mtu", 1_024, OneOf(&[256, 512, 1024, 2048, 4096]), "path MTU, payload bytes"),
     k("psn", 0, Range(0, 0xFF_FFFF), "first PSN of the tester's writes"),
     k("sq_psn", 0, Range(0, 0xFF_FFFF), "first PSN of the target's writes"),
-    k("state", 3, Words(&["reset", "init", "rtr", "rts", "error"], 4), "state of the target's QP"),
+    k("state", 3, Words(STATES, 4), "state of the target's QP"),
     k("mpr", 8, Range(1, 255), "window of the target's responder, units of 128 PSNs"),
     k("mpr_tx", 8, Range(1, 255), "window of the target's requester, units of 128 PSNs"),
     k("dynamic_mpr", 0, SWITCH, "Dynamic MPR agreed"),
