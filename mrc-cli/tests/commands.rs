@@ -57,6 +57,7 @@ fn exit_codes_mean_the_same_everywhere() {
         (&["conform", "--knob", "frob=1"], 2),
         (&["conform", "--knob", "mtu"], 2),
         (&["conform", "--knob", "mtu=on"], 2),
+        (&["conform", "--knob", "bitmap_reach=10"], 2),
         (&["conform", "--serve", "--iface", "no-such-nic"], 2),
         (&["decode", "/no/such.pcap"], 2),
         (&["completions", "frob"], 2),

@@ -52,7 +52,7 @@ pub const KNOBS: &[Knob] = &[
     q("OQ-21", "svc_time", 0, SWITCH, "the target adds its service time to reflected timestamps"),
     q("OQ-22", "tsr_us", 0, SWITCH, "a private timestamp (tsr = 1) counts microseconds, where service time is added"),
     k("timestamps", 1, SWITCH, "the target's writes carry TSETH"),
-    q("OQ-34", "bitmap_reach", 63, Range(0, 0xFF), "a bitmap of the newest PSNs begins so far below the highest one"),
+    q("OQ-34", "bitmap_reach", 63, OneOf(&[63, 64]), "a bitmap of the newest PSNs begins so far below the highest one"),
     q("OQ-40", "right_edge_retreats", 0, SWITCH, "a smaller window refuses packets that the wider one allowed"),
     q("OQ-32", "sack_threshold", 16_384, ANY, "received bytes that trigger a SACK"),
     k("ev_probe_rate", 0, ANY, "EV probes per second that look for return paths"),
