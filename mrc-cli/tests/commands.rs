@@ -191,6 +191,11 @@ fn completions_and_manual_pages_know_every_command() {
         let text = std::fs::read_to_string(&page).unwrap_or_else(|why| panic!("{}: {why}", page.display()));
         assert!(text.contains("Exit code") || text.contains("SUBCOMMANDS"), "{command}: no exit codes");
     }
+    // A file that a page shows keeps its lines.
+    let sweep = std::fs::read_to_string(folder.join("mrc-sim-sweep.1")).unwrap();
+    let shown = sweep.split(".nf\n").nth(1).and_then(|rest| rest.split(".fi\n").next()).unwrap();
+    assert!(shown.starts_with("  scenario = ") && shown.contains("\n  [[without]]"), "{shown}");
+    assert!(!folder.join(".mrc-man").exists());
     let _ = std::fs::remove_dir_all(folder);
 }
 
