@@ -75,6 +75,7 @@ fn exit_codes_mean_the_same_everywhere() {
         // Options that another one leaves without effect.
         (&["conform", "--serve", "--iface", "lo", "--peer", "192.0.2.1"], 2),
         (&["conform", "--filter", "sack/gap", "--listen", "[::1]:4970"], 2),
+        (&["lab", "trial", "--prefix", "qs"], 2),
         (&["conform", "--list-fields", "--json"], 2),
         (&["conform", "--show", "SACK-008", "--json"], 2),
     ] {

@@ -47,12 +47,15 @@ pub struct Args {
     #[command(subcommand)]
     action: Action,
     /// First part of every namespace's name
-    #[arg(long, global = true, default_value = "mrc")]
+    #[arg(long, global = true, default_value = PREFIX)]
     prefix: String,
     /// Print JSON instead of a table
     #[arg(long, global = true)]
     json: bool,
 }
+
+/// First part of the names of namespaces, where none is given.
+const PREFIX: &str = "mrc";
 
 #[derive(Subcommand)]
 enum Action {
@@ -274,6 +277,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
         Action::Impair(impair) => impair.run(&Fabric::discover(&prefix)?, args.json)?,
         Action::Slow(slow) => slow.run(&Fabric::discover(&prefix)?, args.json)?,
+        Action::Trial { .. } if prefix != PREFIX => {
+            return Err(usage(anyhow::anyhow!("the trial builds a fabric of its own: --prefix has no effect on it")));
+        }
         Action::Trial { seconds } => return run_trial(seconds, args.json),
         Action::Withdraw { plane } => {
             Fabric::discover(&prefix)?.withdraw(plane)?;
