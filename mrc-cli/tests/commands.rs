@@ -143,6 +143,12 @@ fn slips_are_named() {
         (&["decode", "--verbos"], "'--verbose'"),
         (&["sim", "run", "perm129"], "did you mean"),
         (&["conform", "--show", "SACK-8"], "did you mean SACK-008"),
+        // Each of several is enough: all are named.
+        (&["lab", "impair", "p0-hA"], "<--loss <LOSS>|--trim <TRIM>|--ce <CE>|--queue <RATE,MARK,TRIM,DROP>|--clear>"),
+        (&["lab", "impair", "--loss", "1%"], "<LINK|--all|--plane <PLANE>>"),
+        (&["lab", "slow", "p0-hA"], "<--rate <RATE>|--clear>"),
+        (&["control", "deny"], "<--plane <PLANES>|--ev <EVS>>"),
+        (&["sim", "run", "perm128", "--packets", "5"], "<--pcap <LINK>|--trace>"),
         (
             &["verbs-run", "--prefix", "frob", "--lab", "hZ", "--", "true"],
             "no host `hZ` in a fabric with prefix `frob`",

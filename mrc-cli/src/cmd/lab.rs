@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use clap::Subcommand;
+use clap::{ArgGroup, Subcommand};
 use mrc_lab::{Fabric, Impairment, LinkState, Shape, VirtualQueue, parse_ppm, parse_rate, parse_size};
 
 use crate::interrupt::{self, Interrupt};
@@ -128,12 +128,12 @@ enum Action {
 
 /// Which links.
 #[derive(clap::Args)]
+#[group(required = true, multiple = false)]
 struct Links {
     /// Name as shown by `mrc lab status`
-    #[arg(required_unless_present_any = ["all", "plane"], conflicts_with_all = ["all", "plane"])]
     link: Option<String>,
     /// Every link
-    #[arg(long, conflicts_with = "plane")]
+    #[arg(long)]
     all: bool,
     /// Every link of this plane, from 0
     #[arg(long)]
@@ -153,17 +153,18 @@ impl Links {
 
 /// Arguments of `mrc lab slow`.
 #[derive(clap::Args)]
+#[command(group(ArgGroup::new("speed").required(true).args(["rate", "clear"])))]
 struct Slow {
     #[command(flatten)]
     links: Links,
     /// Rate, e.g. 50mbit
-    #[arg(long, value_parser = parse_rate, required_unless_present = "clear")]
+    #[arg(long, value_parser = parse_rate)]
     rate: Option<u64>,
     /// Bytes that may wait, e.g. 300kb; 16 MiB without
     #[arg(long, value_parser = parse_size, requires = "rate")]
     queue: Option<u64>,
     /// Full speed again
-    #[arg(long, conflicts_with = "rate")]
+    #[arg(long)]
     clear: bool,
 }
 
@@ -181,11 +182,12 @@ impl Slow {
 
 /// Arguments of `mrc lab impair`.
 #[derive(clap::Args)]
+#[command(group(ArgGroup::new("what").required(true).multiple(true).args(["loss", "trim", "ce", "queue", "clear"])))]
 struct Impair {
     #[command(flatten)]
     links: Links,
     /// Share of packets lost at random, e.g. 1%
-    #[arg(long, value_parser = parse_ppm, required_unless_present_any = ["trim", "ce", "queue", "clear"])]
+    #[arg(long, value_parser = parse_ppm)]
     loss: Option<u32>,
     /// Share of trimmable packets (DSCP 4 and 8) trimmed at random, e.g. 10%
     #[arg(long, value_parser = parse_ppm)]
