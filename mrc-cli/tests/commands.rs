@@ -143,6 +143,7 @@ fn slips_are_named() {
         (&["decode", "--verbos"], "'--verbose'"),
         (&["sim", "run", "perm129"], "did you mean"),
         (&["conform", "--show", "SACK-8"], "did you mean SACK-008"),
+        (&["mapper", "policy", "--fault", "p0-t0a-t1c=5%"], "no host would deny anything"),
         // Each of several is enough: all are named.
         (&["lab", "impair", "p0-hA"], "<--loss <LOSS>|--trim <TRIM>|--ce <CE>|--queue <RATE,MARK,TRIM,DROP>|--clear>"),
         (&["lab", "impair", "--loss", "1%"], "<LINK|--all|--plane <PLANE>>"),
