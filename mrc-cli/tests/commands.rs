@@ -57,6 +57,7 @@ fn exit_codes_mean_the_same_everywhere() {
         (&["conform", "--knob", "frob=1"], 2),
         (&["conform", "--knob", "mtu"], 2),
         (&["conform", "--knob", "mtu=on"], 2),
+        (&["conform", "--knob", "bitmap_reach=10"], 2),
         (&["conform", "--serve", "--iface", "no-such-nic"], 2),
         (&["decode", "/no/such.pcap"], 2),
         (&["completions", "frob"], 2),
@@ -74,6 +75,7 @@ fn exit_codes_mean_the_same_everywhere() {
         // Options that another one leaves without effect.
         (&["conform", "--serve", "--iface", "lo", "--peer", "192.0.2.1"], 2),
         (&["conform", "--filter", "sack/gap", "--listen", "[::1]:4970"], 2),
+        (&["lab", "trial", "--prefix", "qs"], 2),
         (&["conform", "--list-fields", "--json"], 2),
         (&["conform", "--show", "SACK-008", "--json"], 2),
     ] {
@@ -141,6 +143,13 @@ fn slips_are_named() {
         (&["decode", "--verbos"], "'--verbose'"),
         (&["sim", "run", "perm129"], "did you mean"),
         (&["conform", "--show", "SACK-8"], "did you mean SACK-008"),
+        (&["mapper", "policy", "--fault", "p0-t0a-t1c=5%"], "no host would deny anything"),
+        // Each of several is enough: all are named.
+        (&["lab", "impair", "p0-hA"], "<--loss <LOSS>|--trim <TRIM>|--ce <CE>|--queue <RATE,MARK,TRIM,DROP>|--clear>"),
+        (&["lab", "impair", "--loss", "1%"], "<LINK|--all|--plane <PLANE>>"),
+        (&["lab", "slow", "p0-hA"], "<--rate <RATE>|--clear>"),
+        (&["control", "deny"], "<--plane <PLANES>|--ev <EVS>>"),
+        (&["sim", "run", "perm128", "--packets", "5"], "<--pcap <LINK>|--trace>"),
         (
             &["verbs-run", "--prefix", "frob", "--lab", "hZ", "--", "true"],
             "no host `hZ` in a fabric with prefix `frob`",
@@ -190,6 +199,11 @@ fn completions_and_manual_pages_know_every_command() {
         let text = std::fs::read_to_string(&page).unwrap_or_else(|why| panic!("{}: {why}", page.display()));
         assert!(text.contains("Exit code") || text.contains("SUBCOMMANDS"), "{command}: no exit codes");
     }
+    // A file that a page shows keeps its lines.
+    let sweep = std::fs::read_to_string(folder.join("mrc-sim-sweep.1")).unwrap();
+    let shown = sweep.split(".nf\n").nth(1).and_then(|rest| rest.split(".fi\n").next()).unwrap();
+    assert!(shown.starts_with("  scenario = ") && shown.contains("\n  [[without]]"), "{shown}");
+    assert!(!folder.join(".mrc-man").exists());
     let _ = std::fs::remove_dir_all(folder);
 }
 
@@ -210,4 +224,18 @@ fn a_log_level_that_is_none_is_named() {
             Command::new(env!("CARGO_BIN_EXE_mrc")).args(["decode", "00"]).env("MRC_LOG", level).output().unwrap();
         assert_eq!(String::from_utf8_lossy(&output.stderr).contains("MRC_LOG"), named, "{level}: {output:?}");
     }
+}
+
+#[test]
+fn a_script_of_another_folder_is_shown_from_there() {
+    let folder = std::env::temp_dir().join(format!("mrc-scripts-{}", std::process::id()));
+    std::fs::create_dir_all(folder.join("sack")).unwrap();
+    let text = "# Mine\nrequires SACK-008\n\n0 < write_only psn=0 len=64 a\n0 > sack cack=0\n0 > ack psn=0 msn=1\n";
+    std::fs::write(folder.join("sack/mine.mrc"), text).unwrap();
+    let show = |what| mrc(&["conform", "--scripts", folder.to_str().unwrap(), "--show", what]);
+    assert_eq!(String::from_utf8(show("sack/mine").stdout).unwrap(), text);
+    let rule = String::from_utf8(show("SACK-008").stdout).unwrap();
+    assert!(rule.ends_with("scripts:\n  sack/mine                        Mine\n"), "{rule}");
+    assert_eq!(code(&show("sack/gap")), 2, "the scripts inside are not those of the folder");
+    let _ = std::fs::remove_dir_all(folder);
 }

@@ -135,6 +135,164 @@ fn no_link_of_a_page_is_dead() {
     assert!(dead.is_empty(), "{}", dead.join("\n"));
 }
 
+/// `a/{b,c}.rs` names two files.
+fn alternatives(name: &str) -> Vec<String> {
+    match (name.split_once('{'), name.rsplit_once('}')) {
+        (Some((before, _)), Some((_, behind))) => {
+            let inside = &name[before.len() + 1..name.len() - behind.len() - 1];
+            inside.split(',').map(|part| format!("{before}{part}{behind}")).collect()
+        }
+        _ => vec![name.to_owned()],
+    }
+}
+
+/// What stands in backquotes and begins with a folder of this tree is a file or folder of it, NAME aside. Logs and the changelog keep old names.
+#[test]
+fn no_page_names_a_file_that_is_not_there() {
+    let mut all = Vec::new();
+    pages(&root(), &mut all);
+    let old =
+        |page: &PathBuf| page.ends_with("CHANGELOG.md") || page.components().any(|part| part.as_os_str() == "log");
+    let (mut missing, mut found) = (Vec::new(), 0);
+    for page in all.iter().filter(|page| !old(page)) {
+        let text = std::fs::read_to_string(page).unwrap();
+        let prose: String = text.split("```").step_by(2).collect();
+        for name in prose.split('`').skip(1).step_by(2) {
+            let plain = |c: char| c.is_ascii_alphanumeric() || "-_./{},".contains(c);
+            let top = name.split('/').next().unwrap_or("");
+            if !name.contains('/')
+                || name.contains("NAME")
+                || !name.chars().all(plain)
+                || top.is_empty()
+                || !root().join(top).is_dir()
+            {
+                continue;
+            }
+            for name in alternatives(name) {
+                found += 1;
+                let beside = page.parent().unwrap().join(&name);
+                if !root().join(&name).exists() && !beside.exists() && !name.starts_with("target/") {
+                    missing.push(format!("{}: {name}", page.display()));
+                }
+            }
+        }
+    }
+    assert!(found > 100, "{found}");
+    assert!(missing.is_empty(), "{}", missing.join("\n"));
+}
+
+/// Name and default of each knob in a table of docs/selectors.md: cells begin with "PLB `rounds`, 12" or "`rounds`, 12".
+fn knobs_of_the_page(section: &str) -> Vec<(String, String, String)> {
+    let (mut of, mut found) = (String::new(), Vec::new());
+    for cell in section.lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").next()) {
+        let Some((before, rest)) = cell.split_once('`') else { continue };
+        let Some((name, default)) = rest.split_once("`, ") else { continue };
+        if !before.trim().is_empty() {
+            of = before.trim().to_owned();
+        }
+        let default = if default == "60 s" { "60000000000" } else { default.split(' ').next().unwrap() };
+        found.push((of.clone(), name.to_owned(), default.to_owned()));
+    }
+    found
+}
+
+/// Defaults of selectors and schemes are those of the code.
+#[test]
+fn the_page_of_selectors_has_their_defaults() {
+    use mrc_core::path::{
+        FlowBenderConfig, FlowingJumpingConfig, HopperConfig, PathSet, PlbConfig, RepsConfig, Selector,
+    };
+    let page = std::fs::read_to_string(root().join("docs/selectors.md")).unwrap();
+    let section = |title: &str| page.split("\n## ").find(|text| text.starts_with(title)).unwrap();
+    let mut checked = 0;
+    for (title, of, code) in [
+        ("FlowBender, PLB, REPS", "FlowBender", format!("{:?}", FlowBenderConfig::DEFAULT)),
+        ("FlowBender, PLB, REPS", "PLB", format!("{:?}", PlbConfig::DEFAULT)),
+        ("FlowBender, PLB, REPS", "REPS", format!("{:?}", RepsConfig::DEFAULT)),
+        ("Flowing & Jumping", "", format!("{:?}", FlowingJumpingConfig::DEFAULT)),
+        ("Hopper", "", format!("{:?}", HopperConfig::DEFAULT)),
+    ] {
+        for (_, name, default) in knobs_of_the_page(section(title)).into_iter().filter(|(its, ..)| its == of) {
+            let says = format!("{name}: {default}");
+            let holds = code.split([',', '{', '}']).any(|field| field.trim() == says);
+            assert!(holds || default == "none", "docs/selectors.md says `{says}` of {of} in `{title}`: {code}");
+            checked += 1;
+        }
+    }
+    assert!(checked >= 25, "{checked}");
+    let bytes = |selector: Selector, evs| selector.state_bytes(evs);
+    let rotation = bytes(Selector::Spray, 0);
+    let per_ev = bytes(Selector::Spray, 1) - rotation;
+    let own = [
+        Selector::Hopper(HopperConfig::DEFAULT),
+        Selector::FlowingJumping(FlowingJumpingConfig::DEFAULT),
+        Selector::Plb(PlbConfig::DEFAULT),
+        Selector::Reps(RepsConfig::DEFAULT),
+        Selector::FlowBender(FlowBenderConfig::DEFAULT),
+    ]
+    .map(|selector| bytes(selector, 0) - rotation);
+    let [hopper, flowing, plb, reps, bender] = own;
+    let says = format!(
+        "beside the {per_ev} per EV that all of them share: rotation {rotation} (all selectors); Hopper {hopper}, Flowing & Jumping \
+         {flowing}, PLB {plb}, REPS {reps}, FlowBender {bender}, none for the others. A QP reserves the largest, {} in all.",
+        size_of::<PathSet>()
+    );
+    assert!(
+        page.split_whitespace().collect::<Vec<_>>().join(" ").contains(&says),
+        "docs/selectors.md should say: {says}"
+    );
+    for row in section("Schemes of the switches").lines().filter(|line| line.starts_with("| `")) {
+        let cells: Vec<&str> = row.split(" | ").collect();
+        let scheme = mrc_sim::scheme::named(cells[0].trim_matches(['|', ' ', '`'])).expect("a scheme");
+        let params = cells[2].split('`').skip(1).step_by(2).zip(cells[2].split('`').skip(2).step_by(2));
+        let shown: Vec<(String, f64)> = params
+            .filter_map(|(name, rest)| {
+                let number = rest.strip_prefix(" (")?.split([',', ';', ':', ')']).next()?;
+                Some((name.to_owned(), number.parse().ok()?))
+            })
+            .collect();
+        let code = scheme.info().params.iter().map(|param| (param.name.to_owned(), param.default));
+        assert_eq!(shown, code.collect::<Vec<_>>(), "{}", cells[0]);
+    }
+}
+
+/// SECURITY.md has a row for each port that a program listens on by default.
+#[test]
+fn every_port_is_named() {
+    let page = std::fs::read_to_string(root().join("SECURITY.md")).unwrap();
+    let commands: [&[&str]; 6] =
+        [&["write-bw"], &["write-lat"], &["conform"], &["mapper", "collect"], &["mapper", "web"], &["metrics"]];
+    for command in commands {
+        let output = Command::new(env!("CARGO_BIN_EXE_mrc")).args(command).arg("--help").output().unwrap();
+        let help = String::from_utf8(output.stdout).unwrap();
+        // `ADDRESS:PORT`, and the default of `--port`.
+        let words = help.split(|c: char| c.is_whitespace() || "]/".contains(c));
+        let addresses = words.filter_map(|word| word.rsplit_once(':')).map(|(_, port)| port);
+        let option = help.split("--port <PORT>").nth(1).and_then(|rest| rest.split("[default: ").nth(1));
+        let option = option.and_then(|rest| rest.split(']').next());
+        let is_port = |word: &&str| word.parse::<u16>().is_ok_and(|n| n > 4_096);
+        let ports: Vec<&str> = addresses.chain(option).filter(is_port).collect();
+        assert!(!ports.is_empty(), "{command:?}: no port in its help");
+        for port in ports {
+            assert!(page.contains(&format!("{port}, ")), "SECURITY.md does not name port {port} of {command:?}");
+        }
+    }
+}
+
+/// Every script is counted where a page says how many there are.
+#[test]
+fn pages_say_how_many_scripts_there_are() {
+    let count = mrc_conform::builtin().unwrap().len();
+    for (page, says) in [
+        ("README.md", format!("Conformance: {count} scripts ")),
+        ("docs/quickstart-tester.md", format!("\n{count} passed, 0 failed, ")),
+        ("docs/quickstart-firmware.md", format!(" {count} traces ")),
+    ] {
+        let text = std::fs::read_to_string(root().join(page)).unwrap();
+        assert!(text.contains(&says), "{page} should say `{}`", says.trim());
+    }
+}
+
 #[test]
 fn the_book_has_every_page() {
     let docs = root().join("docs");

@@ -142,3 +142,33 @@ fn a_comparison_runs_in_parts_and_ends_in_a_verdict() {
         "{script}"
     );
 }
+
+/// The file that a help text shows: the indented lines behind `begin`.
+fn file_in_help(command: &str, begin: &str) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_mrc")).args(["sim", command, "--help"]).output().expect("mrc starts");
+    let help = String::from_utf8(output.stdout).expect("text");
+    let (_, shown) = help.split_once(begin).unwrap_or_else(|| panic!("`{begin}` is not in the help of {command}"));
+    let lines = shown.lines().skip(1).take_while(|line| line.is_empty() || line.starts_with("  "));
+    lines.fold(String::new(), |file, line| file + line.trim_start() + "\n")
+}
+
+#[test]
+fn the_files_in_the_help_texts_run_as_they_stand() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("sweep-help");
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).expect("a folder for the test");
+    for name in ["ring.toml", "mine.toml"] {
+        std::fs::write(folder.join(name), "[[workload]]\nkind = \"permutation\"\nbytes = 20000\n").expect("written");
+    }
+    let mrc = |arguments: &[&str]| {
+        let output =
+            Command::new(env!("CARGO_BIN_EXE_mrc")).current_dir(&folder).args(arguments).output().expect("mrc");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    std::fs::write(folder.join("sweep.toml"), file_in_help("sweep", "what changes:\n")).expect("written");
+    let page = mrc(&["sim", "sweep", "sweep.toml", "--out", "out", "--report"]);
+    assert!(page.contains("25 of 25 points have results") && page.contains("roce   "), "{page}");
+    std::fs::write(folder.join("tuning.toml"), file_in_help("tune", "with their knobs:\n")).expect("written");
+    assert!(mrc(&["sim", "tune", "tuning.toml"]).contains("| RoCE, go-back-N, PFC |"));
+}

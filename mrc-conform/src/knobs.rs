@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use Values::{OneOf, Range, Words};
 
 use crate::register::nearest;
+use crate::target::STATES;
 
 /// A knob of the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -35,7 +36,7 @@ pub const KNOBS: &[Knob] = &[
     k("mtu", 1_024, OneOf(&[256, 512, 1024, 2048, 4096]), "path MTU, payload bytes"),
     k("psn", 0, Range(0, 0xFF_FFFF), "first PSN of the tester's writes"),
     k("sq_psn", 0, Range(0, 0xFF_FFFF), "first PSN of the target's writes"),
-    k("state", 3, Words(&["reset", "init", "rtr", "rts", "error"], 4), "state of the target's QP"),
+    k("state", 3, Words(STATES, 4), "state of the target's QP"),
     k("mpr", 8, Range(1, 255), "window of the target's responder, units of 128 PSNs"),
     k("mpr_tx", 8, Range(1, 255), "window of the target's requester, units of 128 PSNs"),
     k("dynamic_mpr", 0, SWITCH, "Dynamic MPR agreed"),
@@ -51,7 +52,7 @@ pub const KNOBS: &[Knob] = &[
     q("OQ-21", "svc_time", 0, SWITCH, "the target adds its service time to reflected timestamps"),
     q("OQ-22", "tsr_us", 0, SWITCH, "a private timestamp (tsr = 1) counts microseconds, where service time is added"),
     k("timestamps", 1, SWITCH, "the target's writes carry TSETH"),
-    q("OQ-34", "bitmap_reach", 63, Range(0, 0xFF), "a bitmap of the newest PSNs begins so far below the highest one"),
+    q("OQ-34", "bitmap_reach", 63, OneOf(&[63, 64]), "a bitmap of the newest PSNs begins so far below the highest one"),
     q("OQ-40", "right_edge_retreats", 0, SWITCH, "a smaller window refuses packets that the wider one allowed"),
     q("OQ-32", "sack_threshold", 16_384, ANY, "received bytes that trigger a SACK"),
     k("ev_probe_rate", 0, ANY, "EV probes per second that look for return paths"),

@@ -11,7 +11,7 @@ use crate::knobs::{KNOBS, Knob, knobs_of};
 use crate::packet::{Difference, Packet, hex};
 use crate::register::{Requirement, Weight};
 use crate::script::{Check, Op, PacketSpec, Post, Script, Step};
-use crate::target::{Done, DoneKind, Heard, Refusal, Target};
+use crate::target::{Done, DoneKind, Heard, Refusal, STATES, Target};
 use crate::trace::{Trace, TraceAction, TraceEntry};
 
 /// What came of a script.
@@ -694,7 +694,7 @@ impl Player<'_> {
                 self.listen(step.at)?;
                 let have = self.target.counter("qp_state")?;
                 self.verified += 1;
-                let have = ["reset", "init", "rtr", "rts", "error"].get(have as usize).copied().unwrap_or("unknown");
+                let have = STATES.get(have as usize).copied().unwrap_or("unknown");
                 if have == wanted {
                     Ok(())
                 } else {

@@ -11,6 +11,7 @@ use crate::format::Kind;
 use crate::knobs::Knobs;
 use crate::number::number;
 use crate::register::{Requirement, nearest};
+use crate::target::{STATES, STATUSES};
 
 /// A parsed script.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -521,7 +522,10 @@ fn action(text: &str) -> Result<Post, String> {
         "place_failure" => Post::PlaceFailure { psn: Words::of(rest, &["psn"])?.or("psn", 0)? },
         "error" => Post::Error,
         "deregister" => Post::Deregister,
-        _ => return Err(format!("`{verb}` is nothing an application does")),
+        _ => {
+            let known = "write, recv, mpr, port, refuse, place_failure, error and deregister";
+            return Err(format!("`{verb}` is nothing an application does; there are {known}"));
+        }
     })
 }
 
@@ -530,6 +534,16 @@ fn check(text: &str) -> Result<Check, String> {
     Ok(match verb {
         "done" => {
             let w = Words::of(rest, &["write", "recv", "id", "status", "len", "imm", "se"])?;
+            // What no target can say would make every target fail.
+            if let Some(status) = w.text("status") {
+                one_of(status, "status of a completion", STATUSES)?;
+            }
+            for name in ["id", "len", "se"] {
+                w.number::<u64>(name)?;
+            }
+            if w.text("imm") != Some("none") {
+                w.number::<u32>("imm")?;
+            }
             Check::Done(w.0.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect())
         }
         "memory" => {
@@ -548,7 +562,7 @@ fn check(text: &str) -> Result<Check, String> {
             let (name, value) = rest.trim().split_once('=').ok_or("write `= count icrc=1`")?;
             Check::Counter(name.into(), number(value).ok_or("write `= count icrc=1`")? as i64)
         }
-        "state" => Check::State(rest.trim().into()),
+        "state" => Check::State(one_of(rest.trim(), "state of a QP", STATES)?.into()),
         "paths" => {
             let w = Words::of(rest, &["psn", "distinct"])?;
             let psns = w.text("psn").and_then(range).ok_or("write psn=3..9")?;
@@ -556,6 +570,11 @@ fn check(text: &str) -> Result<Check, String> {
         }
         _ => return Err(format!("`{verb}` is nothing to check; there are done, memory, count, state and paths")),
     })
+}
+
+/// `word`, if it is one of `known`.
+fn one_of<'t>(word: &'t str, what: &str, known: &[&str]) -> Result<&'t str, String> {
+    if known.contains(&word) { Ok(word) } else { Err(format!("`{word}` is no {what}; there are {}", known.join(", "))) }
 }
 
 /// A time span in nanoseconds: `5us`, `262.144us`, `0`.
@@ -700,7 +719,12 @@ mod tests {
         assert!(refused("0 < ping").starts_with("a.mrc:3: no packet type `ping`"));
         assert!(refused("knobs frob=1").contains("no knob `frob`"));
         assert!(refused("1us < probe\n0 > sack").starts_with("a.mrc:4: time goes back"));
-        assert!(refused("0 ! dance").contains("nothing an application does"));
+        assert!(refused("0 ! dance").contains("nothing an application does; there are write, recv, "));
+        let status = refused("0 = done write id=1 status=succes");
+        assert!(status.starts_with("a.mrc:3: `succes` is no status of a completion; there are success, "), "{status}");
+        assert!(refused("0 = done write id=one").contains("`one` is no id"));
+        let state = refused("0 = state eror");
+        assert_eq!(state, "a.mrc:3: `eror` is no state of a QP; there are reset, init, rtr, rts, error");
         assert!(refused("").contains("no step"));
         assert!(Script::parse("a.mrc", "# t\n0 < probe").unwrap_err().message.contains("requires"));
     }

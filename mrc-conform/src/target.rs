@@ -25,6 +25,20 @@ pub enum DoneKind {
     Recv,
 }
 
+/// What the status of a completion may be.
+pub(crate) const STATUSES: &[&str] = &[
+    "success",
+    "flushed",
+    "remote_access",
+    "remote_invalid_request",
+    "remote_operation",
+    "retry_exceeded",
+    "local_protection",
+];
+
+/// States of a QP; a target says the place in this list.
+pub(crate) const STATES: &[&str] = &["reset", "init", "rtr", "rts", "error"];
+
 /// A completion of the target's application.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Done {

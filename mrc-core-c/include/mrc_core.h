@@ -10,7 +10,8 @@
  * and MRC_CORE_NEVER counts as the moment before it.
  *
  * Every pointer is NULL, which is refused, or points to what its type says for as long as the call lasts. Calls on one
- * endpoint never overlap; two endpoints know nothing of each other. A flag is a uint8_t, zero or not.
+ * endpoint never overlap; two endpoints know nothing of each other. A flag is a uint8_t, zero or not. A call that is refused may
+ * have cleared its out struct: do not pass the variable that holds a handle in use.
  *
  * The firmware provides memcpy, memmove, memset, memcmp and bcmp, as freestanding C compilers ask for anyway. Link with
  * -Wl,--gc-sections: what then still refers to mrc_core_a_panic_is_reachable, which exists nowhere, could panic.

@@ -43,6 +43,10 @@ pub(crate) fn endpoint_config(c: &mrc_core_config) -> Result<EndpointConfig, Fau
     if c.neth_cc_type > 15 {
         return Err(range("neth_cc_type"));
     }
+    // With less, SACKs would not show what is missing.
+    if c.bitmap_reach != 63 && c.bitmap_reach != 64 {
+        return Err(range("bitmap_reach"));
+    }
     // Another one says that the write succeeded, or is ignored by the peer.
     if !(0x61..=0x7F).contains(&c.wimm_nak_syndrome) {
         return Err(range("wimm_nak_syndrome"));

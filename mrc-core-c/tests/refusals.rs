@@ -87,6 +87,11 @@ fn an_endpoint_that_cannot_be() {
     other = config;
     other.neth_cc_type = 16;
     assert_eq!(init(&mut memory, size, &other).1, "neth_cc_type");
+    for reach in [0, 62, 65, 255] {
+        other = config;
+        other.bitmap_reach = reach;
+        assert_eq!(init(&mut memory, size, &other).1, "bitmap_reach");
+    }
     // An acknowledgement in place of the refusal would complete the write that was refused.
     for syndrome in [0, 0x1F, 0x20, 0x60, 0x80, 0xE1] {
         other = config;

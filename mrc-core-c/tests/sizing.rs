@@ -7,6 +7,7 @@ use mrc_core::{
     CcProfile, Completion, EventSlot, Immediate, Limits, MrSlot, PeerSlot, PlaneSlot, Qp, Qpcc, RecvWqe, Refusal,
     RouteSlot, RxWord, TimerSlot, TxRecord, TxWord, Wqe,
 };
+use mrc_core_c::{mrc_core_bytes_per_qp, mrc_core_config_default, mrc_core_limits, mrc_core_storage_size};
 
 /// Rows of the table behind `mark`, as cells without emphasis.
 fn table(mark: &str) -> Vec<Vec<String>> {
@@ -84,5 +85,73 @@ fn bytes_per_element() {
     for (row, (name, size)) in rows.iter().zip(sizes) {
         assert_eq!(row[0], name);
         holds(name, number(&row[1]), size);
+    }
+}
+
+fn storage(limits: &mrc_core_limits) -> usize {
+    // SAFETY: a reference is a pointer to limits.
+    unsafe { mrc_core_storage_size(limits) }
+}
+
+#[test]
+fn bytes_per_endpoint() {
+    let mut config = std::mem::MaybeUninit::uninit();
+    // SAFETY: filled by the call.
+    let defaults = unsafe {
+        mrc_core_config_default(config.as_mut_ptr());
+        mrc_core_limits { qps: 1, ..config.assume_init().limits }
+    };
+    let of_each = mrc_core_limits {
+        qps: 1,
+        mpr: 8,
+        tx_packets: 1024,
+        send_queue: 64,
+        recv_queue: 128,
+        wimm: 32,
+        evs: 192,
+        active_evs: 128,
+        cqs: 1,
+        cq_depth: 64,
+        mrs: 1,
+        peers: 1,
+        planes: 1,
+        srv6_peers: 1,
+        ev_profiles: 1,
+        profile_evs: 192,
+        cc_profiles: 1,
+        qpccs: 1,
+        refusals: 16,
+        events: 16,
+    };
+    let few = mrc_core_limits {
+        mpr: 1,
+        tx_packets: 128,
+        send_queue: 4,
+        recv_queue: 0,
+        wimm: 0,
+        evs: 8,
+        active_evs: 8,
+        cq_depth: 16,
+        profile_evs: 8,
+        ..of_each
+    };
+    let rows = table("endpoints");
+    assert_eq!(rows.len(), 3);
+    for (row, limits) in rows.iter().zip([defaults, of_each, few]) {
+        holds(&row[0], number(&row[1]), storage(&limits));
+        // SAFETY: a reference is a pointer to limits.
+        holds(&row[0], number(&row[2]), unsafe { mrc_core_bytes_per_qp(&limits) });
+    }
+    let without = |limits: mrc_core_limits| storage(&defaults) - storage(&limits);
+    let parts = [
+        without(mrc_core_limits { cqs: 1, ..defaults }) / 7 * 8,
+        without(mrc_core_limits { ev_profiles: 1, ..defaults }) / 3 * 4,
+        without(mrc_core_limits { refusals: 0, ..defaults }),
+        without(mrc_core_limits { events: 0, ..defaults }),
+    ];
+    let rows = table("default limits");
+    assert_eq!(rows.len(), parts.len());
+    for (row, bytes) in rows.iter().zip(parts) {
+        holds(&row[0], number(&row[1]), bytes);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::net::TcpStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -125,7 +125,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     if let Some(name) = &args.show {
-        out!("{}", show(name).map_err(usage)?);
+        out!("{}", show(name, args.scripts.as_deref()).map_err(usage)?);
         return Ok(ExitCode::SUCCESS);
     }
     if args.list_knobs {
@@ -279,9 +279,18 @@ fn certainty(tag: &str) -> Result<Certainty, String> {
 }
 
 /// A requirement, an open question or a script, for people.
-fn show(name: &str) -> anyhow::Result<String> {
-    if let Some(text) = builtin_text(name) {
-        return Ok(text.to_string());
+/// A requirement, an open question or a script in words. Scripts are those of `folder`, or the ones inside.
+fn show(name: &str, folder: Option<&Path>) -> anyhow::Result<String> {
+    let scripts = all_scripts(folder)?;
+    let bare = name.trim_end_matches(".mrc");
+    if let Some(script) = scripts.iter().find(|script| script.file.trim_end_matches(".mrc") == bare) {
+        return match folder {
+            Some(folder) => {
+                let path = folder.join(&script.file);
+                std::fs::read_to_string(&path).with_context(|| path.display().to_string())
+            }
+            None => Ok(builtin_text(bare).unwrap_or_default().to_string()),
+        };
     }
     let mut text = String::new();
     let question = |text: &mut String, decision: &Decision| {
@@ -301,7 +310,7 @@ fn show(name: &str) -> anyhow::Result<String> {
         }
         rule.decisions().for_each(|decision| question(&mut text, decision));
         let scripts: Vec<Script> =
-            builtin()?.into_iter().filter(|script| script.requires.iter().any(|id| id == name)).collect();
+            scripts.into_iter().filter(|script| script.requires.iter().any(|id| id == name)).collect();
         text += if scripts.is_empty() { "no script tests it\n" } else { "scripts:\n" };
         for script in scripts {
             let _ = writeln!(text, "  {:<32} {}", script.file.trim_end_matches(".mrc"), script.title);
@@ -313,7 +322,6 @@ fn show(name: &str) -> anyhow::Result<String> {
         let _ = writeln!(text, "  requirements: {}", decision.requirements.join(", "));
         return Ok(text);
     }
-    let scripts = builtin()?;
     let ids = Requirement::all().iter().map(|rule| rule.id);
     let ids = ids.chain(Decision::all().iter().map(|decision| decision.id));
     let names = ids.chain(scripts.iter().map(|script| script.file.trim_end_matches(".mrc")));
@@ -337,11 +345,15 @@ fn utc(time: SystemTime) -> String {
     format!("{year:04}-{month:02}-{date:02} {:02}:{:02} UTC", second / 3_600, second / 60 % 60)
 }
 
-fn chosen(args: &Args) -> anyhow::Result<Vec<Script>> {
-    let scripts = match &args.scripts {
+fn all_scripts(folder: Option<&Path>) -> anyhow::Result<Vec<Script>> {
+    Ok(match folder {
         Some(folder) => load_tree(folder).map_err(usage)?,
         None => builtin()?,
-    };
+    })
+}
+
+fn chosen(args: &Args) -> anyhow::Result<Vec<Script>> {
+    let scripts = all_scripts(args.scripts.as_deref())?;
     let wanted = |script: &Script| {
         let matches = |filter: &String| script.requires.contains(filter) || script.file.contains(filter.as_str());
         let sure = args.certainty.is_empty() || args.certainty.contains(&Weight::of(&script.requires).certainty);

@@ -58,9 +58,10 @@ enum Action {
     /// Print denylists in force, one JSON object per device
     Denylist,
     /// Deny planes or entropy values; replaces an earlier list of the same name
+    #[command(group(clap::ArgGroup::new("what").required(true).multiple(true).args(["planes", "evs"])))]
     Deny {
         /// Plane, from 0; may be repeated
-        #[arg(long = "plane", required_unless_present = "evs")]
+        #[arg(long = "plane")]
         planes: Vec<u8>,
         /// Compact entropy value (plane in bits 11 to 8, uplink in bits 7 to 0), e.g. 0x102; may be repeated
         #[arg(long = "ev", value_parser = ev)]

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use clap::Subcommand;
+use clap::{ArgGroup, Subcommand};
 use mrc_lab::{Fabric, Impairment, LinkState, Shape, VirtualQueue, parse_ppm, parse_rate, parse_size};
 
 use crate::interrupt::{self, Interrupt};
@@ -47,12 +47,15 @@ pub struct Args {
     #[command(subcommand)]
     action: Action,
     /// First part of every namespace's name
-    #[arg(long, global = true, default_value = "mrc")]
+    #[arg(long, global = true, default_value = PREFIX)]
     prefix: String,
     /// Print JSON instead of a table
     #[arg(long, global = true)]
     json: bool,
 }
+
+/// First part of the names of namespaces, where none is given.
+const PREFIX: &str = "mrc";
 
 #[derive(Subcommand)]
 enum Action {
@@ -125,12 +128,12 @@ enum Action {
 
 /// Which links.
 #[derive(clap::Args)]
+#[group(required = true, multiple = false)]
 struct Links {
     /// Name as shown by `mrc lab status`
-    #[arg(required_unless_present_any = ["all", "plane"], conflicts_with_all = ["all", "plane"])]
     link: Option<String>,
     /// Every link
-    #[arg(long, conflicts_with = "plane")]
+    #[arg(long)]
     all: bool,
     /// Every link of this plane, from 0
     #[arg(long)]
@@ -150,17 +153,18 @@ impl Links {
 
 /// Arguments of `mrc lab slow`.
 #[derive(clap::Args)]
+#[command(group(ArgGroup::new("speed").required(true).args(["rate", "clear"])))]
 struct Slow {
     #[command(flatten)]
     links: Links,
     /// Rate, e.g. 50mbit
-    #[arg(long, value_parser = parse_rate, required_unless_present = "clear")]
+    #[arg(long, value_parser = parse_rate)]
     rate: Option<u64>,
     /// Bytes that may wait, e.g. 300kb; 16 MiB without
     #[arg(long, value_parser = parse_size, requires = "rate")]
     queue: Option<u64>,
     /// Full speed again
-    #[arg(long, conflicts_with = "rate")]
+    #[arg(long)]
     clear: bool,
 }
 
@@ -178,11 +182,12 @@ impl Slow {
 
 /// Arguments of `mrc lab impair`.
 #[derive(clap::Args)]
+#[command(group(ArgGroup::new("what").required(true).multiple(true).args(["loss", "trim", "ce", "queue", "clear"])))]
 struct Impair {
     #[command(flatten)]
     links: Links,
     /// Share of packets lost at random, e.g. 1%
-    #[arg(long, value_parser = parse_ppm, required_unless_present_any = ["trim", "ce", "queue", "clear"])]
+    #[arg(long, value_parser = parse_ppm)]
     loss: Option<u32>,
     /// Share of trimmable packets (DSCP 4 and 8) trimmed at random, e.g. 10%
     #[arg(long, value_parser = parse_ppm)]
@@ -274,6 +279,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
         Action::Impair(impair) => impair.run(&Fabric::discover(&prefix)?, args.json)?,
         Action::Slow(slow) => slow.run(&Fabric::discover(&prefix)?, args.json)?,
+        Action::Trial { .. } if prefix != PREFIX => {
+            return Err(usage(anyhow::anyhow!("the trial builds a fabric of its own: --prefix has no effect on it")));
+        }
         Action::Trial { seconds } => return run_trial(seconds, args.json),
         Action::Withdraw { plane } => {
             Fabric::discover(&prefix)?.withdraw(plane)?;

@@ -23,7 +23,31 @@ pub struct Args {
 /// Writes the pages.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let cannot = || format!("cannot write manual pages to {}", args.out.display());
-    std::fs::create_dir_all(&args.out).with_context(cannot)?;
-    clap_mangen::generate_to(crate::Cli::command(), &args.out).with_context(cannot)?;
+    let fresh = args.out.join(".mrc-man");
+    std::fs::create_dir_all(&fresh).with_context(cannot)?;
+    let written = clap_mangen::generate_to(crate::Cli::command(), &fresh).and_then(|()| {
+        for page in std::fs::read_dir(&fresh)? {
+            let page = page?;
+            std::fs::write(args.out.join(page.file_name()), with_examples(&std::fs::read_to_string(page.path())?))?;
+        }
+        Ok(())
+    });
+    let _ = std::fs::remove_dir_all(&fresh);
+    written.with_context(cannot)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Lines that begin with two spaces are examples: files and commands, which a reader copies. They keep their lines and spaces.
+fn with_examples(page: &str) -> String {
+    let (mut text, mut inside) = (String::new(), false);
+    for line in page.lines() {
+        let example = line.starts_with("  ") || (inside && line.is_empty());
+        if example != inside {
+            text += if example { ".nf\n" } else { ".fi\n" };
+            inside = example;
+        }
+        text += line;
+        text.push('\n');
+    }
+    text
 }

@@ -94,6 +94,7 @@ Examples:
                                                   line to standard error
 
 Exit codes: as of `mrc sim`; 1 also when a run that was repeated has another digest.")]
+#[command(group(clap::ArgGroup::new("look").multiple(true)))]
 struct RunArgs {
     /// Scenario file, name of a ready scenario, or results of an earlier run to repeat
     file: PathBuf,
@@ -123,13 +124,13 @@ struct RunArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
     /// Capture a link, such as p0-hA or p0-t0a-t1b, into NAME.pcapng in the current folder
-    #[arg(long, value_name = "LINK")]
+    #[arg(long, value_name = "LINK", group = "look")]
     pcap: Option<String>,
     /// Packets to capture or to print at most
-    #[arg(long, default_value_t = 100_000)]
+    #[arg(long, default_value_t = 100_000, requires = "look")]
     packets: usize,
     /// Print the packets of the captured link (by default that of the first sender), one line each
-    #[arg(long)]
+    #[arg(long, group = "look")]
     trace: bool,
     /// No progress
     #[arg(long)]

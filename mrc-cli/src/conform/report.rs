@@ -112,8 +112,11 @@ impl Report {
         let mut noted = self.scripts.iter().filter(|outcome| !outcome.notes.is_empty()).peekable();
         if let Some(first) = noted.peek() {
             let example = format!("{}: {}", first.script, first.notes.first().map_or("", String::as_str));
-            let count = noted.count();
-            let _ = writeln!(text, "  {count} scripts have notes, such as {example}; --json shows all");
+            let notes = match noted.count() {
+                1 => "1 script has notes".to_string(),
+                count => format!("{count} scripts have notes"),
+            };
+            let _ = writeln!(text, "  {notes}, such as {example}; --json shows all");
         }
         text
     }

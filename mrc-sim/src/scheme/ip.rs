@@ -1,6 +1,8 @@
-//! What schemes read of a packet: IPv6 header and entropy.
+//! What schemes read of a packet (IPv6 header and entropy), and the packets that they send themselves.
 
-use crate::fabric::{NoForward, Packet};
+use mrc_wire::DscpPlan;
+
+use crate::fabric::{NoForward, Packet, address};
 
 /// Offset of the outer IPv6 header, behind an untagged Ethernet header.
 const IP: usize = 14;
@@ -41,6 +43,21 @@ pub fn next_hop(packet: &mut Packet) -> Result<u32, NoForward> {
 #[inline]
 pub fn host_of(packet: &Packet) -> u32 {
     word(packet.header(), DST + 12).wrapping_sub(1)
+}
+
+/// A control packet of `wire_len` bytes on the way to `host`, for [`crate::SwitchCtx::emit`]. The switch that it is meant for tells it
+/// by `scratch` and takes it out ([`crate::Verdict::Consume`]): no host understands it.
+pub fn control_packet(host: u32, wire_len: u32, scratch: [u8; 16]) -> Packet {
+    let mut packet = Packet::new();
+    let head = packet.buffer();
+    head[12..IP].copy_from_slice(&[0x86, 0xdd]);
+    let class = DscpPlan::default().control << 2;
+    (head[IP], head[IP + 1], head[HOP_LIMIT]) = (0x60 | class >> 4, class << 4, 64);
+    head[DST..HEAD].copy_from_slice(&address::gid(host));
+    packet.set_header_len(HEAD + 4);
+    packet.wire_len = wire_len;
+    packet.scratch = scratch;
+    packet
 }
 
 /// The EV, as senders write it: 16 bits of the flow label above the UDP source port.

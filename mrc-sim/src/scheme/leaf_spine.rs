@@ -1,10 +1,8 @@
 //! What schemes share that know the two-tier fabric they run in: who is a leaf, where a host hangs, and the control packets
 //! that leaves send each other.
 
-use mrc_wire::DscpPlan;
-
 use super::ip;
-use crate::fabric::{Clos, NoForward, Packet, PortId, Site, SwitchCtx, Way, address};
+use crate::fabric::{Clos, NoForward, Packet, PortId, Site, SwitchCtx, Way};
 
 /// A switch's place in the fabric.
 #[derive(Clone, Copy)]
@@ -47,16 +45,7 @@ impl Place {
 
     /// A control packet of `wire_len` bytes to leaf `to`, which takes it out of the fabric: `scratch` tells it apart.
     pub(super) fn control_packet(&self, to: u8, wire_len: u32, scratch: [u8; 16]) -> Packet {
-        let mut packet = Packet::new();
-        let head = packet.buffer();
-        head[12..14].copy_from_slice(&[0x86, 0xdd]);
-        let class = DscpPlan::default().control << 2;
-        (head[14], head[15], head[21]) = (0x60 | class >> 4, class << 4, 64);
-        head[38..54].copy_from_slice(&address::gid(u32::from(to) * self.hosts_per_leaf));
-        packet.set_header_len(58);
-        packet.wire_len = wire_len;
-        packet.scratch = scratch;
-        packet
+        ip::control_packet(u32::from(to) * self.hosts_per_leaf, wire_len, scratch)
     }
 }
 

@@ -1,4 +1,4 @@
-//! A flow whose path is slowed on the way, under each selector. Shared by the test and by `examples/selectors.rs`.
+//! A flow whose path is slowed on the way, under each selector. The picture in docs/selectors.md is drawn from what the test prints.
 //!
 //! ```text
 //! hA --100G-- T0a --100G-- T1a (slowed to 10G after 200 us) --100G-- T0b --100G-- hB      2 planes x 4 spines

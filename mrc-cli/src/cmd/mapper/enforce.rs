@@ -17,7 +17,7 @@ use mrc_verbs_shim::control::{Client, ControlError, Counters, Deny, Effect, Requ
 use serde::Serialize;
 use serde_json::json;
 
-use crate::out::outln;
+use crate::out::{errln, outln};
 use crate::usage::usage;
 use crate::watch::Silent;
 
@@ -268,7 +268,11 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             unknown.component
         )));
     }
-    for (host, list) in policy::apply(&fabric, &policy, &args.faults) {
+    let denied = policy::apply(&fabric, &policy, &args.faults);
+    if denied.is_empty() {
+        errln!("mrc: no host would deny anything: no rule of the policy is about that part with that loss");
+    }
+    for (host, list) in denied {
         outln!(
             "{}",
             json!({ "host": host_name(host), "planes": list.planes, "evs": list.evs, "because": list.because })

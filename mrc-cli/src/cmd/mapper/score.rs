@@ -28,7 +28,7 @@ pub struct Args {
     /// Hours of virtual time without a fault, 64 hosts that probe each millisecond in the worst weather
     #[arg(long, default_value_t = 0.1, value_parser = hours)]
     hours: f64,
-    /// Instead: so many minutes of virtual time at both levels. A minute takes about one of processor time
+    /// Instead: so many minutes of virtual time at both levels. A minute takes half a minute of processor time, or less
     #[arg(long, value_name = "MINUTES", value_parser = minutes, conflicts_with_all = ["faults", "hours"])]
     packets: Option<f64>,
     /// With --packets: begin so many minutes into the day

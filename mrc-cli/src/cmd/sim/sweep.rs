@@ -32,23 +32,23 @@ A sweep file names a scenario and what changes:
 
   scenario = \"ring.toml\"                # relative to this file
   seeds = [1, 2, 3, 4, 5]               # default: the scenario's own
-  set = { \"queue.trim\" = true }         # for all points
+  set = { \"topology.host_gbps\" = 400 }  # for all points
+  compare = \"hosts\"                     # the report ranks the cases of this axis
 
   [[axis]]
-  key = \"transport.mrc.active_evs\"      # one key ...
-  values = [4, 16, 64, 256]
+  key = \"topology.forwarding\"           # one key ...
+  values = [\"srv6\", \"ecmp\", \"adaptive\"]
 
   [[axis]]
   name = \"hosts\"                        # ... or several keys that change together
   cases = [
     { label = \"mrc\", set = { \"transport.kind\" = \"mrc\" } },
-    { label = \"roce\", set = { \"transport.kind\" = \"roce\" } },
+    { label = \"roce\", set = { \"transport.kind\" = \"roce\", \"queue.pfc\" = false } },
   ]
 
-  compare = \"hosts\"                     # the report ranks the cases of this axis
   [[without]]                           # combinations that do not exist, and why
-  at = { hosts = \"roce\", active_evs = [\"64\", \"256\"] }
-  why = \"RoCE has no EVs\"
+  at = { hosts = \"roce\", forwarding = \"srv6\" }
+  why = \"RoCE packets name no path\"
 
 The points are all combinations. Each one runs in a process of its own and leaves OUT/NAME.json; run the same command
 again to go on after an interruption. --where AXIS=LABEL runs a part of them, \"seed\" being an axis too; more of them can
