@@ -80,3 +80,51 @@ fn chain(error: &anyhow::Error) -> String {
         false => format!("{text}: {cause}"),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    /// Commands of `mrc` at the beginning of lines, up to comment, pipe, redirection or explanation.
+    fn commands(text: &str) -> Vec<String> {
+        let joined = text.split("\\\n").map(str::trim_start).collect::<Vec<_>>().join(" ");
+        let lines = joined.lines().map(|line| line.trim_start().trim_start_matches(['$', '#']).trim_start());
+        let command = |line: &str| {
+            let line = line.split("  ").next().unwrap_or("");
+            let line = line.split(';').next().unwrap_or("").replace("$!", "1");
+            let ends = |word: &&str| word.starts_with("2>") || ["#", "|", "&", "&&", ">"].contains(word);
+            line.split_whitespace().take_while(|word| !ends(word)).collect::<Vec<_>>().join(" ")
+        };
+        lines.filter(|line| line.starts_with("mrc ")).map(command).collect()
+    }
+
+    fn helps(command: &clap::Command, into: &mut String) {
+        into.extend(command.get_after_help().map(|text| format!("{text}\n")));
+        command.get_subcommands().for_each(|inner| helps(inner, into));
+    }
+
+    /// What a reader copies from a help text or a page is a command line that is accepted.
+    #[test]
+    fn commands_of_pages_and_help_texts_are_accepted() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let mut text = String::new();
+        helps(&Cli::command(), &mut text);
+        let docs = std::fs::read_dir(root.join("docs")).unwrap().map(|entry| entry.unwrap().path());
+        let pages =
+            docs.chain(["README.md", "packaging/README.md", "conform-agent/README.md"].map(|page| root.join(page)));
+        for page in pages.filter(|page| page.extension().is_some_and(|extension| extension == "md")) {
+            let page = std::fs::read_to_string(page).unwrap();
+            text.extend(page.split("```").skip(1).step_by(2));
+        }
+        let all = commands(&text);
+        assert!(all.len() > 150, "{}", all.len());
+        let refused = |command: &String| {
+            let error = Cli::command().try_get_matches_from(command.split_whitespace()).err()?;
+            (error.exit_code() != 0).then(|| format!("{command}\n{error}"))
+        };
+        let refused: Vec<String> = all.iter().filter_map(refused).collect();
+        assert!(refused.is_empty(), "{}", refused.join("\n"));
+    }
+}
