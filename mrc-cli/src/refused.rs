@@ -40,12 +40,12 @@ impl Refused {
     }
 }
 
-/// Those of a device since it was opened.
-pub fn packets(stats: &Stats) -> Vec<Refused> {
-    let count = |&(why, meaning): &(Discard, &'static str)| Refused {
-        reason: why.name(),
-        packets: stats.discarded(why),
-        meaning,
+/// Those of a device since it was opened. `early` is how many were from strangers while the peer was not known: a peer that knows us
+/// already tells the state of its ports.
+pub fn packets(stats: &Stats, early: u64) -> Vec<Refused> {
+    let count = |&(why, meaning): &(Discard, &'static str)| {
+        let early = if why == Discard::Stranger { early } else { 0 };
+        Refused { reason: why.name(), packets: stats.discarded(why).saturating_sub(early), meaning }
     };
     REASONS.iter().map(count).filter(|refused| refused.packets > 0).collect()
 }

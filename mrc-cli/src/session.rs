@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use mrc_afxdp::device::{Attachment, DeviceEvent, Idle};
-use mrc_core::{EventMask, PeerHandle, RetryConfig, Trimming};
+use mrc_core::{Discard, EventMask, PeerHandle, RetryConfig, Stats, Trimming};
 use mrc_verbs_shim::{
     Access, CompletionQueue, Context, MemRegion, MemoryRegion, QpAddress, QpAttr, QueuePair, shared_keepalive_ns,
 };
@@ -13,6 +13,8 @@ use mrc_wire::{Psn, Qpn, Rkey};
 
 use mrc_verbs_shim::control::ControlServer;
 use mrc_verbs_shim::host::{HostFile, HostPeer};
+
+use crate::refused::{self, Refused};
 
 /// Silence of the peer that a transfer survives at least: an outage of some seconds, or a process that is stopped for as long.
 const PATIENCE_NS: u64 = 8_000_000_000;
@@ -125,6 +127,8 @@ pub struct Session {
     trimming: bool,
     /// Name of the peer, once connected.
     peer: OnceLock<String>,
+    /// Frames of strangers before the peer was known.
+    early: OnceLock<u64>,
     /// First PSN of every QP here. Random: who can guess PSNs can forge acknowledgements.
     first_psn: Psn,
 }
@@ -169,8 +173,8 @@ impl Nic {
         let cq = context.create_cq(4096)?;
         let qps = (0..qps).map(|_| pd.create_qp(&cq)).collect::<Result<_, _>>()?;
         let first_psn = Psn::new(getrandom::u32().context("random first PSN")?);
-        let (timeout, trimming, peer) = (args.timeout, args.trimming, OnceLock::new());
-        Ok(Session { _control: control, qps, mr, cq, context, timeout, trimming, first_psn, peer })
+        let (timeout, trimming, peer, early) = (args.timeout, args.trimming, OnceLock::new(), OnceLock::new());
+        Ok(Session { _control: control, qps, mr, cq, context, timeout, trimming, first_psn, peer, early })
     }
 }
 
@@ -198,6 +202,11 @@ impl Session {
         Some(event)
     }
 
+    /// Packets dropped that a right peer does not send.
+    pub fn refused(&self, stats: &Stats) -> Vec<Refused> {
+        refused::packets(stats, self.early.get().copied().unwrap_or(0))
+    }
+
     /// Connects all QPs to the peer's, in order.
     pub fn connect(
         &self,
@@ -222,6 +231,7 @@ impl Session {
     ) -> anyhow::Result<PeerHandle> {
         let _ = self.peer.set(peer.name.clone());
         let handle = self.context.add_peer(host.peer_config(peer)?)?;
+        let _ = self.early.set(self.context.stats()?.engine.discarded(Discard::Stranger));
         self.context.set_plane_addresses(handle, host, peer)?;
         let profile = self.context.create_ev_profile(host.paths_to(peer)?)?;
         let mut attr = QpAttr::new(handle, profile);

@@ -1,7 +1,8 @@
 //! What every command has in common: the version, exit codes, completions, manual pages, and any folder to start in.
 
+use std::io::Read as _;
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 fn mrc(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_mrc")).args(arguments).current_dir("/").output().expect("mrc runs")
@@ -96,6 +97,31 @@ fn a_program_that_does_not_exist_is_a_wrong_command_line() {
     let says = String::from_utf8_lossy(&output.stderr);
     std::fs::remove_dir_all(&folder).unwrap();
     assert!(code(&output) == 2 && says.contains("running /no/such/program: No such file"), "{says}");
+}
+
+/// A service that is asked to read its configuration again lost its supervisor, and held the device without it.
+#[test]
+fn signals_to_verbs_run_reach_the_program_and_end_nothing_else() {
+    let (folder, config, library) = host_files("mrc-signals");
+    let (config, library) = (config.to_str().unwrap(), library.to_str().unwrap());
+    let start = ["verbs-run", "--no-sysfs", "--config", config, "--library", library, "--", "sh", "-c"];
+    for signal in ["HUP", "TERM", "USR1", "USR2"] {
+        let script = format!("trap 'exit 7' {signal}; echo ready; while :; do sleep 0.05; done");
+        let mut child =
+            Command::new(env!("CARGO_BIN_EXE_mrc")).args(start).arg(&script).stdout(Stdio::piped()).spawn().unwrap();
+        let mut ready = [0; 6];
+        child.stdout.as_mut().unwrap().read_exact(&mut ready).unwrap();
+        let sent = Command::new("kill").args(["-s", signal, &child.id().to_string()]).status().unwrap();
+        assert!(sent.success());
+        assert_eq!(child.wait().unwrap().code(), Some(7), "{signal}");
+    }
+    // SIGHUP and SIGINT, as `nohup` and shells have programs ignore them.
+    let script = "trap '' HUP INT; exec \"$@\" 'grep SigIgn /proc/self/status'";
+    let output = Command::new("sh").args(["-c", script, "sh", env!("CARGO_BIN_EXE_mrc")]).args(start).output().unwrap();
+    std::fs::remove_dir_all(&folder).unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    let ignored = text.trim().strip_prefix("SigIgn:").map(|mask| u64::from_str_radix(mask.trim(), 16).unwrap());
+    assert_eq!(ignored.map(|mask| mask & 3), Some(3), "{output:?}");
 }
 
 /// Mooncake took the device for absent and wrote over TCP, since `/dev/infiniband/uverbs0` did not exist. And a program that another

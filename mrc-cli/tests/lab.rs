@@ -174,6 +174,8 @@ fn the_server_checks_what_arrives_while_switches_lose_packets() {
     let (client_report, server_report) = (json(&client), json(&server));
     for (side, output, report) in [("client", &client, &client_report), ("server", &server, &server_report)] {
         assert!(output.status.success() && report["content"] == "ok", "{side}: {report}");
+        // Also none of those that one side sends before the other knows it.
+        assert_eq!(report["refused"], serde_json::json!([]), "{side}: {report}");
     }
     assert_eq!(client_report["messages"], 600);
     assert!(client_report["retransmitted"].as_u64().unwrap() > 0, "{client_report}");

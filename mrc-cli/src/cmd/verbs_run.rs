@@ -8,9 +8,6 @@ use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _,
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use crate::usage::usage;
 use anyhow::{Context as _, anyhow, bail};
@@ -21,6 +18,8 @@ use nix::sched::{CloneFlags, unshare};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, geteuid, mkdtemp};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::iterator::Signals;
 
 /// Arguments of `mrc verbs-run`.
 #[derive(clap::Args)]
@@ -193,21 +192,33 @@ impl Drop for Scratch {
     }
 }
 
-/// Runs the program to its end. What asks us to end is passed on; the terminal tells it of Ctrl-C itself.
+/// Signals that the program gets as if they had been sent to itself.
+const PASSED_ON: [i32; 4] = [SIGTERM, SIGHUP, SIGUSR1, SIGUSR2];
+
+/// Signals that end nothing here: the terminal sends them to the program as well.
+const OF_TERMINALS: [i32; 2] = [SIGINT, SIGQUIT];
+
+/// Runs the program to its end. Signals to us are passed on, or the program would be left behind with the device; what we were
+/// told to ignore (`nohup`) the program ignores, too.
 fn supervise(command: &mut Command) -> anyhow::Result<ExitStatus> {
-    let (interrupted, ended) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
-    signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(&interrupted))?;
-    signal_hook::flag::register(signal_hook::consts::SIGTERM, Arc::clone(&ended))?;
+    let ignored = ignored(&fs::read_to_string("/proc/self/status").unwrap_or_default());
+    let caught = PASSED_ON.into_iter().chain(OF_TERMINALS).filter(|signal| ignored & (1 << (signal - 1)) == 0);
+    let mut signals = Signals::new(caught.chain([SIGCHLD]))?;
     let mut child = command.spawn()?;
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok(status);
         }
-        if ended.swap(false, Ordering::Relaxed) {
-            kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGTERM)?;
+        for signal in signals.wait().filter(|signal| PASSED_ON.contains(signal)) {
+            kill(Pid::from_raw(child.id().cast_signed()), Signal::try_from(signal)?)?;
         }
-        std::thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// The signals that a process ignores, the first in the lowest bit, by its `/proc/PID/status`.
+fn ignored(status: &str) -> u64 {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }
 
 /// Gives this thread a mount namespace in which `/sys/class` has our device.

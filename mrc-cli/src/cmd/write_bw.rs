@@ -16,7 +16,7 @@ use crate::handshake::{Control, Hello, Peer};
 use crate::interrupt::{self, Interrupt};
 use crate::load::{Goal, Load, Run, Switch};
 use crate::out::{errln, outln};
-use crate::refused::{self, Refused};
+use crate::refused::Refused;
 use crate::selector::{PathArgs, Paths, Tune};
 use crate::session::{DeviceArgs, Nic, Session, address};
 use crate::silent::{self, SilentPlane};
@@ -217,7 +217,7 @@ fn serve(args: &Args) -> anyhow::Result<ExitCode> {
     let stats = session.context.stats()?;
     let bytes = stats.engine.ports.iter().map(|port| port.rx_bytes).sum();
     let mut report = Report::new(&stats.engine, host.planes.len(), bytes, 0, start.elapsed(), error);
-    report.content = verdict;
+    (report.content, report.refused) = (verdict, session.refused(&stats.engine));
     let (failed, qps) = (report.error.clone(), hello.qps.len());
     report.print(args, "placed");
     match failed {
@@ -291,6 +291,7 @@ fn client(args: &Args, server: &str) -> anyhow::Result<ExitCode> {
     let mut report = Report::new(&stats.engine, host.planes.len(), bytes, messages, start.elapsed(), error);
     (report.paths, report.runs, report.content) = (paths.names(), runs, verdict);
     report.silent_planes = silent::planes(&before, &stats.engine, host.planes.len());
+    report.refused = session.refused(&stats.engine);
     for qp in session.qps.iter().step_by(args.qps.into()) {
         report.congestion.extend(qp.congestion()?.map(|info| CcReport::new(args.congestion.cc, &info)));
     }
@@ -434,7 +435,7 @@ impl Report {
             paths: Vec::new(),
             runs: Vec::new(),
             silent_planes: Vec::new(),
-            refused: refused::packets(engine),
+            refused: Vec::new(),
             congestion: Vec::new(),
             error,
             content: None,
