@@ -72,6 +72,12 @@ pub const KNOBS: &[Knob] = &[
     q("OQ-50", "stale_nak_fatal", 0, SWITCH, "a Transport NAK ends the QP also below the last Transport ACK"),
     q("OQ-12", "retry_strict", 0, SWITCH, "every retried packet counts against the budget"),
     q("OQ-12", "tail_retry_paced", 0, SWITCH, "tail repeats are retries no faster than a packet's timer"),
+    k(
+        "silent_packets",
+        0,
+        Range(0, 0xFF),
+        "packets in flight, at most, behind a timeout until something is heard; 0: no limit",
+    ),
     q("OQ-09", "msn_start", 0, Range(0, 0xFFFF), "first MSN"),
     q("OQ-09", "rqmsn_start", 0, Range(0, 0xFFFF), "first RQMSN"),
     q("OQ-36", "reject_zero_len", 0, SWITCH, "zero-length messages are refused when posted"),

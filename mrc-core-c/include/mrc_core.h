@@ -31,7 +31,7 @@ struct mrc_core_endpoint;
 /* An endpoint that is being filled from an image; opaque. */
 struct mrc_core_import;
 
-#define MRC_CORE_ABI 15u /* Version of this interface. It changes whenever a struct, a number or a promise does. */
+#define MRC_CORE_ABI 16u /* Version of this interface. It changes whenever a struct, a number or a promise does. */
 
 #define MRC_CORE_SEED_LEN 16u /* Bytes of the seed that mrc_core_init() takes. */
 
@@ -422,6 +422,9 @@ struct mrc_core_config {
     uint8_t tail_retry_lenient;
     /* Charge a repeated tail to the retry budget no faster than the timer of a packet, whose waits grow. 0: one retry per T0. */
     uint8_t tail_retry_paced;
+    /* Packets in flight of a QP whose timer ran out and that had no answer since, at most: QPs that share its controller have the
+     * window. 0: as many as the window allows. */
+    uint8_t silent_packets;
     /* QPs of an EV profile take over from each other which EVs are bad. */
     uint8_t share_bad_evs;
     /* Take the time that endpoint responses wait out of the timestamps they reflect. */
@@ -1181,7 +1184,7 @@ int32_t mrc_core_config_default(struct mrc_core_config *config);
 
 /* As mrc_core_config_default(), with the choices that cost an implementation in software least: turns of 64 KiB,
  * Transport ACKs at the end of messages only, acknowledgements asked for when nothing more may leave, one SACK for what
- * was received together, a tenth of the EV probes, and `tail_retry_paced`. The default keeps to the letter of the
+ * was received together, a tenth of the EV probes, `tail_retry_paced` and `silent_packets`. The default keeps to the letter of the
  * specification instead. */
 int32_t mrc_core_config_software(struct mrc_core_config *config);
 

@@ -43,10 +43,6 @@ pub(crate) fn endpoint_config(c: &mrc_core_config) -> Result<EndpointConfig, Fau
     if c.neth_cc_type > 15 {
         return Err(range("neth_cc_type"));
     }
-    // With less, SACKs would not show what is missing.
-    if c.bitmap_reach != 63 && c.bitmap_reach != 64 {
-        return Err(range("bitmap_reach"));
-    }
     // Another one says that the write succeeded, or is ignored by the peer.
     if !(0x61..=0x7F).contains(&c.wimm_nak_syndrome) {
         return Err(range("wimm_nak_syndrome"));
@@ -88,6 +84,7 @@ pub(crate) fn endpoint_config(c: &mrc_core_config) -> Result<EndpointConfig, Fau
     };
     config.tail_retry_lenient = c.tail_retry_lenient != 0;
     config.tail_retry_paced = c.tail_retry_paced != 0;
+    config.silent_packets = c.silent_packets;
     config.port_update_rto_ns = c.port_update_rto_ns;
     config.port_update_max_ns = c.port_update_max_ns;
     config.port_unmask_after_ns = c.port_unmask_after_ns;
@@ -159,6 +156,7 @@ pub(crate) fn config_of(config: &EndpointConfig) -> mrc_core_config {
         },
         tail_retry_lenient: config.tail_retry_lenient.into(),
         tail_retry_paced: config.tail_retry_paced.into(),
+        silent_packets: config.silent_packets,
         port_update_rto_ns: config.port_update_rto_ns,
         port_update_max_ns: config.port_update_max_ns,
         port_unmask_after_ns: config.port_unmask_after_ns,

@@ -86,6 +86,7 @@ impl EndpointConfig {
         "sack_threshold",
         "send_below_window",
         "share_bad_evs",
+        "silent_packets",
         "size_overhead",
         "stale_nak_fatal",
         "tack_within_message",
@@ -148,6 +149,7 @@ impl EndpointConfig {
             "sack_threshold" => self.sack_gen_threshold = fit(value)?,
             "send_below_window" => self.send_below_window = flag(value)?,
             "share_bad_evs" => self.share_bad_evs = flag(value)?,
+            "silent_packets" => self.silent_packets = fit(value)?,
             "size_overhead" => self.size_overhead = fit(value)?,
             "stale_nak_fatal" => self.stale_nak_fatal = flag(value)?,
             "tack_within_message" => self.tack_within_message = flag(value)?,
@@ -304,6 +306,7 @@ mod tests {
             ("ask_each_message", 0),
             ("merge_sacks", 1),
             ("tail_retry_paced", 1),
+            ("silent_packets", 4),
         ] {
             assert_eq!(software.set_knob(name, value), Ok(()), "{name}");
         }

@@ -42,6 +42,8 @@ fn a_wire_configuration_that_cannot_work_is_refused_by_name() {
         assert_eq!(refused(|cfg| cfg.wimm_nak_syndrome = syndrome), "wimm_nak_syndrome", "{syndrome:#x}");
     }
     assert_eq!(refused(|cfg| cfg.gids[0] = None), "gids");
+    assert_eq!(refused(|cfg| cfg.ports[0].as_mut().unwrap().mac[0] = 1), "ports.mac");
+    assert_eq!(refused(|cfg| cfg.bitmap_reach = 62), "bitmap_reach");
     assert_eq!(refused(|cfg| cfg.ports[0] = None), "ports");
     assert_eq!(refused(|cfg| cfg.sack_gen_threshold = 0), "sack_gen_threshold");
 }

@@ -115,6 +115,9 @@ pub struct EndpointConfig {
     /// that falls silent then has as long as [`RetryConfig::budget_ns`], also where only a Transport ACK is missing. Without,
     /// each repetition is a retry, one per T0 (open question 12).
     pub tail_retry_paced: bool,
+    /// Packets in flight of a queue pair whose timer ran out and that had no answer since, at most: they test whether the peer is there, and
+    /// the window is for the others that share its controller. 0: as many as the window allows.
+    pub silent_packets: u8,
     /// Endpoint operations of peers answered per second, after a burst of 32; the others are dropped. 0 answers none.
     pub endpoint_rate_limit: u32,
     /// An EV that one QP finds bad is bad for all QPs of its profile, each of which then probes it by itself (open question
@@ -203,6 +206,7 @@ impl Default for EndpointConfig {
             no_receive: NoReceive::Hold,
             tail_retry_lenient: false,
             tail_retry_paced: false,
+            silent_packets: 0,
             endpoint_rate_limit: 100_000,
             share_bad_evs: false,
             ev_probe_rate_limit: 20_000,
@@ -227,7 +231,8 @@ impl EndpointConfig {
     /// cost an implementation in software least: turns of 64 KiB, whose packets draw one SACK together, Transport ACKs at the end of
     /// messages only, acknowledgements asked for when nothing more may leave, one SACK for what was received together, and a
     /// tenth of the EV probes: in software a probe and its answer cost as much as two packets of data. And with a budget of
-    /// retries that lasts as long for a tail as for any packet (`tail_retry_paced`): a peer's threads may have to wait.
+    /// retries that lasts as long for a tail as for any packet (`tail_retry_paced`): a peer's threads may have to wait. And a queue pair
+    /// whose peer is silent leaves the window to others (`silent_packets`).
     pub fn software() -> Self {
         Self {
             turn_bytes: 65_536,
@@ -236,6 +241,7 @@ impl EndpointConfig {
             merge_sacks: true,
             ev_probe_rate_limit: 2_000,
             tail_retry_paced: true,
+            silent_packets: 4,
             ..Self::default()
         }
     }
@@ -450,7 +456,7 @@ crate::image::stored!(struct EndpointConfig {
     ports, gids, shard, wire, pkey, measurement_life_ns, sack_gen_threshold, merge_sacks, tack_within_message, oor_silent,
     answers_on_silent_planes, complete_on_sack, stale_nak_fatal, retry_strict, msn_start, rqmsn_start, placement,
     reject_zero_len, timestamps, ctl_ect, always_skip_after, wimm_nak_syndrome, size_overhead, ack_msn_zero, ask_each_message,
-    turn_bytes, call_budget, cc, events, no_receive, tail_retry_lenient, tail_retry_paced, endpoint_rate_limit, share_bad_evs,
+    turn_bytes, call_budget, cc, events, no_receive, tail_retry_lenient, tail_retry_paced, silent_packets, endpoint_rate_limit, share_bad_evs,
     ev_probe_rate_limit, endpoint_svc_time, port_update_rto_ns, port_update_max_ns, port_unmask_after_ns, probe_masked_ports,
     port_update_on_rts, port_mask_zero_based, bitmap_reach, right_edge_retreats, send_below_window,
 });

@@ -423,6 +423,10 @@ fn check(cfg: &EndpointConfig, planes: usize) -> Result<(), ConfigError> {
     if cfg.ports.iter().skip(planes).any(Option::is_some) {
         return Err(ConfigError::Range { what: "planes" });
     }
+    // A frame's source is one station.
+    if cfg.ports.iter().flatten().any(|port| port.mac[0] & 1 != 0) {
+        return Err(ConfigError::Range { what: "ports.mac" });
+    }
     if cfg.gids.iter().all(Option::is_none) {
         return Err(ConfigError::Range { what: "gids" });
     }
@@ -442,6 +446,10 @@ fn check(cfg: &EndpointConfig, planes: usize) -> Result<(), ConfigError> {
     // Another one says that the write succeeded, or is ignored by the peer.
     if !(0x61..=0x7F).contains(&cfg.wimm_nak_syndrome) {
         return Err(ConfigError::Range { what: "wimm_nak_syndrome" });
+    }
+    // With less, SACKs would not show what is missing.
+    if !matches!(cfg.bitmap_reach, 63 | 64) {
+        return Err(ConfigError::Range { what: "bitmap_reach" });
     }
     if cfg.call_budget == 0 {
         return Err(ConfigError::Range { what: "call_budget" });

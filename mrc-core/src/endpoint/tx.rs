@@ -151,7 +151,7 @@ impl Endpoint<'_> {
             let Some(mut to) = to else { return run };
             let ports = towards.and(up);
             loop {
-                if !tx.qpcc.can_send() {
+                if !tx.qpcc.can_send() || tx.awaits_sign() {
                     run.blocked = run.sent == 0;
                     break;
                 }

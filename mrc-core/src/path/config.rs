@@ -32,7 +32,7 @@ pub enum LossEvAction {
 pub struct PathConfig {
     /// EVs in rotation over all planes, rounded down to a multiple of the planes; 2 bytes of `order` each.
     pub active: u16,
-    /// Healthy EVs in reserve over all planes, rounded likewise; 16 bytes of `slots` for each EV, active or not.
+    /// Healthy EVs in reserve over all planes, rounded likewise; 12 bytes of `slots` for each EV, active or not.
     pub backup: u16,
     /// EVs that stay in rotation whatever the network says of them: the last ones are skipped, not retired. 0 lets a QP
     /// retire its last EV and depend on `last_resort`.

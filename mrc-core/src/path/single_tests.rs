@@ -266,7 +266,7 @@ fn bad_knobs_are_refused_by_name() {
     }
 }
 
-/// The selectors cost little beside the 16 bytes per EV that every selector has.
+/// The selectors cost little beside the 14 bytes per EV that every selector has.
 #[test]
 fn the_state_of_each_selector_is_small() {
     let states = [

@@ -73,12 +73,26 @@ impl TxSide<'_, '_> {
 
     #[inline(always)]
     fn wants_now(&self, now: Instant) -> Wants {
+        let may_send = !self.awaits_sign();
         Wants {
             urgent: self.qp.req.resend_tail || (self.qp.req.probes.wants_any() && now >= self.qp.req.next_probe),
-            retransmit: self.qp.req.lost > self.qp.req.held || now >= self.qp.req.next_release,
-            new_data: self.has_new_data(),
+            retransmit: may_send && (self.qp.req.lost > self.qp.req.held || now >= self.qp.req.next_release),
+            new_data: may_send && self.has_new_data(),
             deadline: Instant::FAR,
         }
+    }
+
+    /// Its timer ran out and nothing was answered since: a few packets test whether the peer is there (`silent_packets`).
+    #[inline(always)]
+    pub(crate) fn is_silent(&self) -> bool {
+        let req = &self.qp.req;
+        req.retry_cnt > 0 && req.last_answer <= req.last_retry && self.cfg.silent_packets > 0
+    }
+
+    /// As many packets as may test that are in flight.
+    #[inline(always)]
+    pub(crate) fn awaits_sign(&self) -> bool {
+        self.is_silent() && self.qp.share.load.inflight_pkts >= self.cfg.silent_packets.into()
     }
 
     /// Whether a new packet waits that the window of PSNs and the limit of writes with immediate allow.

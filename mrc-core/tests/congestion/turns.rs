@@ -261,3 +261,26 @@ fn queue_pairs_do_not_withhold_a_window_from_each_other() {
     let (rtts, sacks) = round_trips(4, 240, |_| ());
     assert_eq!((rtts, sacks), (2, 4 * 7 + 2));
 }
+
+/// A queue pair whose peer's end is gone took the window again at each timeout until it failed; those that share its controller waited
+/// for seconds.
+//= SCHED-002 test
+#[test]
+fn a_qp_whose_peer_is_silent_leaves_the_window_to_others() {
+    let tweaks: [fn(&mut EndpointConfig); 2] = [|cfg| cfg.silent_packets = 4, |cfg| cfg.silent_packets = 0];
+    let took = tweaks.map(|tweak| {
+        net(1, &Setup { tweak, ..profiles(2, &[fixed(8)]) }, Weather::default(), |net| {
+            let gone = net.sides[1].qps[0];
+            net.sides[1].engine.modify_to_reset(gone).unwrap();
+            net.post(0, 0, 0, 32 * 1_024).unwrap();
+            net.run(5_000_000, |_| false);
+            net.post(1, 1, 0, 32 * 1_024).unwrap();
+            let began = net.now;
+            net.run(20 * SECOND, |net| net.completed(1));
+            let first = net.sides[0].completions[0];
+            (first.wr_id, first.status, net.now.since(began))
+        })
+    });
+    let [(1, mrc_core::Status::Success, ns), (0, mrc_core::Status::RetryExceeded, _)] = took else { panic!("{took:?}") };
+    assert!(ns < 2_000_000, "{ns} ns");
+}

@@ -45,14 +45,14 @@ pub(crate) fn check_write(
     let (request, nth) = if seq == model.req.max + 1 {
         assert!(!frame.bth.rtx, "a new packet with rtx");
         assert!(model.req.new_allowed(setup), "a packet beyond window or limits");
-        assert!(!choice || model.req.due_again(now).is_none(), "a new packet before a lost one");
+        assert!(!choice || model.req.due_again(setup, now).is_none(), "a new packet before a lost one");
         model.req.send_new(now, frame.entropy, bytes)
     } else {
         assert!(frame.bth.rtx, "an old packet without rtx");
         let tail = model.req.requests.get(model.req.oldest).and_then(Request::last);
         let before = model.req.packets[seq as usize];
         if before.fate == Fate::Lost {
-            assert_eq!(Some(seq), model.req.due_again(now), "not the oldest lost packet");
+            assert_eq!(Some(seq), model.req.due_again(setup, now), "not the oldest lost packet");
             assert!(!choice || before.ev != frame.entropy, "the same path again: {before:?}");
         } else {
             assert!(model.req.resend_tail && Some(seq) == tail, "sent again without need: {before:?}");

@@ -103,6 +103,7 @@ pub(crate) struct Requester {
     resource_nacks: u32,
     /// When anything came from the peer.
     pub(crate) last_heard: u64,
+    last_answer: u64,
     tack_wait: Option<u64>,
     pub(crate) resend_tail: bool,
     pub(crate) base_rtt: u64,
@@ -166,6 +167,7 @@ impl Requester {
             stranded_since: None,
             resource_nacks: 0,
             last_heard: 0,
+            last_answer: 0,
             tack_wait: None,
             resend_tail: false,
             base_rtt: setup.base_rtt_ns,
@@ -245,7 +247,10 @@ impl Requester {
     }
 
     /// The oldest packet that waits to be sent again, if it may be now.
-    pub(crate) fn due_again(&self, now: u64) -> Option<Seq> {
+    pub(crate) fn due_again(&self, setup: &Setup, now: u64) -> Option<Seq> {
+        if self.awaits_sign(setup) {
+            return None;
+        }
         let due = |seq: &Seq| {
             let packet = &self.packets[*seq as usize];
             packet.fate == Fate::Lost && self.released(packet) <= now
@@ -264,7 +269,13 @@ impl Requester {
     pub(crate) fn new_allowed(&self, setup: &Setup) -> bool {
         let Some(request) = self.requests.get(self.current) else { return false };
         let blocked = request.imm.is_some() && request.sent == 0 && self.wimm_inflight >= setup.max_wimm;
-        !blocked && self.outstanding() < self.mpr.min(self.capacity)
+        !blocked && !self.awaits_sign(setup) && self.outstanding() < self.mpr.min(self.capacity)
+    }
+
+    /// A retry was charged, no SACK, NACK or ACK came since, and as many packets as may be in flight then.
+    fn awaits_sign(&self, setup: &Setup) -> bool {
+        let silent = setup.silent_packets > 0 && self.retries > 0 && self.last_answer <= self.last_retry;
+        silent && self.in_flight().packets >= i64::from(setup.silent_packets)
     }
 
     fn sent(&mut self, now: u64, seq: Seq, ev: Ev, nominal: i64) {
@@ -384,7 +395,7 @@ impl Requester {
 
     pub(crate) fn on_sack(&mut self, setup: &Setup, now: u64, sack: &SackRepr, rtx: bool) -> Result<(), Discard> {
         let cack = self.plausible(sack.cack).ok_or(Discard::StalePsn)?;
-        self.last_heard = now;
+        (self.last_heard, self.last_answer) = (now, now);
         let trigger = (!sack.probe_answer).then(|| cack + i64::from(sack.offset_or_probe as i16));
         let mut result = Ok(());
         let mut probe = None;
@@ -615,7 +626,7 @@ impl Requester {
         if !matches!(aeth.syndrome, Syndrome::Ack(_)) && seq <= self.tack {
             return Err(Discard::StalePsn);
         }
-        self.last_heard = now;
+        (self.last_heard, self.last_answer) = (now, now);
         let cause = match aeth.syndrome {
             Syndrome::Ack(_) => None,
             Syndrome::RemoteAccess => Some(ErrorCause::RemoteAccess),
@@ -644,7 +655,7 @@ impl Requester {
         if seq <= self.unack || seq > self.max || self.packets[seq as usize].fate == Fate::Sacked {
             return Err(Discard::StaleNack);
         }
-        self.last_heard = now;
+        (self.last_heard, self.last_answer) = (now, now);
         if nack.reason == NackReason::UnexpEvent {
             return Ok(Some((ErrorCause::RemoteOperation, Some(seq))));
         }

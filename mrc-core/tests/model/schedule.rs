@@ -35,6 +35,7 @@ pub(crate) struct Setup {
     pub(crate) no_receive: NoReceive,
     pub(crate) tail_retry_lenient: bool,
     pub(crate) tail_retry_paced: bool,
+    pub(crate) silent_packets: u8,
     pub(crate) sack_gen_threshold: u32,
     pub(crate) merge_sacks: bool,
     pub(crate) tack_within_message: bool,
@@ -232,6 +233,7 @@ impl Setup {
             reorder_floor_ns: pick(rng, &[0, 0, 5_120]),
             delayed_placement: chance(rng, 40),
             tail_retry_paced: chance(rng, 50),
+            silent_packets: pick(rng, &[0, 0, 1, 4]),
             relapse_backoff: chance(rng, 50),
         }
     }

@@ -67,6 +67,7 @@ pub(crate) fn engine<'s>(
         no_receive: setup.no_receive,
         tail_retry_lenient: setup.tail_retry_lenient,
         tail_retry_paced: setup.tail_retry_paced,
+        silent_packets: setup.silent_packets,
         placement: if setup.delayed_placement { PlacementMode::Reported } else { PlacementMode::BeforePoll },
         events: EventMask::NONE,
         cc: setup.congestion_control(),

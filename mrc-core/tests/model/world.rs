@@ -493,7 +493,7 @@ impl World<'_, '_> {
             return;
         }
         assert!(!model.req.resend_tail, "side {which} does not repeat its tail");
-        assert_eq!(model.req.due_again(self.now), None, "side {which} does not send a lost packet again");
+        assert_eq!(model.req.due_again(self.setup, self.now), None, "side {which} does not send a lost packet again");
         assert!(!model.req.new_allowed(self.setup), "side {which} does not send what it may");
     }
 
