@@ -41,8 +41,8 @@ l3_dst (a wrong chain behind the outer IPv6 header), l3_len (longer than the fra
 wrong length), short (bytes are missing), snapped (the capture cut it within its headers: tcpdump -s 256 keeps them),
 opcode, tver.
 
-Tunnels other than SRv6 (ERSPAN, VXLAN, MPLS), more than two VLAN tags and those of type 0x9100 are not opened: tshark with
-mrc dissector does.
+Tunnels other than SRv6 (ERSPAN, VXLAN, MPLS), more than two VLAN tags and those of type 0x9100 are not opened here.
+Wireshark opens them, with what mrc dissector prints.
 
 Exit codes: 0 at least one MRC packet was decoded, 1 none was or the input is broken, 2 usage.")]
 pub struct Args {

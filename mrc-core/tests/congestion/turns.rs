@@ -281,6 +281,8 @@ fn a_qp_whose_peer_is_silent_leaves_the_window_to_others() {
             (first.wr_id, first.status, net.now.since(began))
         })
     });
-    let [(1, mrc_core::Status::Success, ns), (0, mrc_core::Status::RetryExceeded, _)] = took else { panic!("{took:?}") };
+    let [(1, mrc_core::Status::Success, ns), (0, mrc_core::Status::RetryExceeded, _)] = took else {
+        panic!("{took:?}")
+    };
     assert!(ns < 2_000_000, "{ns} ns");
 }
