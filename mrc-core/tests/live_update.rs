@@ -259,7 +259,7 @@ fn a_foreign_image_is_refused_with_the_reason() {
     assert_eq!(refused(&other, limits, &image), Err(ImageError::Config));
     let mut later = image.clone();
     later[10] += 1;
-    assert_eq!(refused(&cfg, limits, &later), Err(ImageError::Format { have: 12, known: 11 }));
+    assert_eq!(refused(&cfg, limits, &later), Err(ImageError::Format { have: 13, known: 12 }));
     assert_eq!(refused(&cfg, limits, &[0; 100]), Err(ImageError::Foreign));
     // An error is final: nothing that follows mends it.
     let mut storage = OwnedStorage::new(limits).unwrap();

@@ -151,7 +151,7 @@ impl Endpoint<'_> {
             let Some(mut to) = to else { return run };
             let ports = towards.and(up);
             loop {
-                if !tx.qpcc.can_send() || tx.awaits_sign() {
+                if !tx.qpcc.can_send() {
                     run.blocked = run.sent == 0;
                     break;
                 }
@@ -292,7 +292,11 @@ impl Run {
         sink: &mut impl FrameSink,
     ) -> Option<Self> {
         let usable = ports.and(sink.ports());
-        let packet = if usable.is_empty() { None } else { tx.next_again(now, usable) }?;
+        let packet = match usable.is_empty() {
+            true => None,
+            false if tx.awaits_sign() => return Some(Self::NOTHING),
+            false => tx.next_again(now, usable),
+        }?;
         let dscp = data_dscp(tx.qp.req.trimming, &tx.cfg.wire.dscp, true);
         let mut run = Self::NOTHING;
         run.emit(now, &mut to, &mut tx, (dscp, Tail::of(packet.len)), packet, sink);

@@ -438,7 +438,7 @@ impl TxSide<'_, '_> {
     fn asks(&self, bytes: u32, last: bool, rtx: bool) -> bool {
         let each = self.cfg.ask_each_message || self.cfg.complete_on_sack;
         let ends = last && (each || rtx || !self.has_new_data());
-        ends || self.is_silent() || !self.window_open() || self.qpcc.wants_ack(&self.qp.share, bytes, self.cfg)
+        ends || !self.window_open() || self.qpcc.wants_ack(&self.qp.share, bytes, self.cfg)
     }
 
     /// So many packets of so many bytes each leave, the last one through `choice`; it asks for an acknowledgement or not.

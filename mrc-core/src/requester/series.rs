@@ -77,11 +77,7 @@ impl TxSide<'_, '_> {
             _ => packets.saturating_sub(at.index.wrapping_add(1)),
         };
         let open = self.psn_limit().saturating_sub(self.qp.req.outstanding().wrapping_add(1));
-        let most = if self.qp.req.lost == 0 && !self.qp.paths.is_single_path() && !self.is_silent() {
-            most.min(before_last)
-        } else {
-            0
-        };
+        let most = if self.qp.req.lost == 0 && !self.qp.paths.is_single_path() { most.min(before_last) } else { 0 };
         let unasked =
             if most > 0 { self.qpcc.unasked_packets(&self.qp.share, bytes, self.cfg).min(most).min(open) } else { 0 };
         // What leaves room for a packet in every window leaves it to one that asks.

@@ -73,26 +73,30 @@ impl TxSide<'_, '_> {
 
     #[inline(always)]
     fn wants_now(&self, now: Instant) -> Wants {
-        let may_send = !self.awaits_sign();
+        if self.qp.req.has_lost() && self.awaits_sign() {
+            return Wants { retransmit: false, new_data: false, ..self.unheld(now) };
+        }
+        self.unheld(now)
+    }
+
+    #[inline(always)]
+    fn unheld(&self, now: Instant) -> Wants {
         Wants {
             urgent: self.qp.req.resend_tail || (self.qp.req.probes.wants_any() && now >= self.qp.req.next_probe),
-            retransmit: may_send && (self.qp.req.lost > self.qp.req.held || now >= self.qp.req.next_release),
-            new_data: may_send && self.has_new_data(),
+            retransmit: self.qp.req.lost > self.qp.req.held || now >= self.qp.req.next_release,
+            new_data: self.has_new_data(),
             deadline: Instant::FAR,
         }
     }
 
-    /// Its timer ran out and nothing was answered since: a few packets test whether the peer is there (`silent_packets`).
-    #[inline(always)]
-    pub(crate) fn is_silent(&self) -> bool {
-        let req = &self.qp.req;
-        req.retry_cnt > 0 && req.last_answer <= req.last_retry && self.cfg.silent_packets > 0
-    }
-
-    /// As many packets as may test that are in flight.
-    #[inline(always)]
+    /// Its timer ran out and nothing was answered since, and as many packets are in flight as may test whether the peer is there: what is
+    /// lost waits, and what is new waits behind it (`silent_packets`).
+    #[inline(never)]
     pub(crate) fn awaits_sign(&self) -> bool {
-        self.is_silent() && self.qp.share.load.inflight_pkts >= self.cfg.silent_packets.into()
+        let req = &self.qp.req;
+        let most = u32::from(self.cfg.silent_packets);
+        let silent = most > 0 && req.retry_cnt > 0 && req.last_answer <= req.last_retry;
+        silent && self.qp.share.load.inflight_pkts >= most
     }
 
     /// Whether a new packet waits that the window of PSNs and the limit of writes with immediate allow.

@@ -45,6 +45,7 @@ pub(crate) fn check_write(
     let (request, nth) = if seq == model.req.max + 1 {
         assert!(!frame.bth.rtx, "a new packet with rtx");
         assert!(model.req.new_allowed(setup), "a packet beyond window or limits");
+        assert!(!model.req.held_back(setup), "a new packet of a queue pair whose peer is silent");
         assert!(!choice || model.req.due_again(setup, now).is_none(), "a new packet before a lost one");
         model.req.send_new(now, frame.entropy, bytes)
     } else {

@@ -248,7 +248,7 @@ impl Requester {
 
     /// The oldest packet that waits to be sent again, if it may be now.
     pub(crate) fn due_again(&self, setup: &Setup, now: u64) -> Option<Seq> {
-        if self.awaits_sign(setup) {
+        if self.held_back(setup) {
             return None;
         }
         let due = |seq: &Seq| {
@@ -269,13 +269,15 @@ impl Requester {
     pub(crate) fn new_allowed(&self, setup: &Setup) -> bool {
         let Some(request) = self.requests.get(self.current) else { return false };
         let blocked = request.imm.is_some() && request.sent == 0 && self.wimm_inflight >= setup.max_wimm;
-        !blocked && !self.awaits_sign(setup) && self.outstanding() < self.mpr.min(self.capacity)
+        !blocked && self.outstanding() < self.mpr.min(self.capacity)
     }
 
-    /// A retry was charged, no SACK, NACK or ACK came since, and as many packets as may be in flight then.
-    fn awaits_sign(&self, setup: &Setup) -> bool {
+    /// A retry was charged, no SACK, NACK or ACK came since, and as many packets as may be in flight then: what is lost waits, and so
+    /// does what is new behind it.
+    pub(crate) fn held_back(&self, setup: &Setup) -> bool {
         let silent = setup.silent_packets > 0 && self.retries > 0 && self.last_answer <= self.last_retry;
-        silent && self.in_flight().packets >= i64::from(setup.silent_packets)
+        let now = self.in_flight();
+        silent && now.lost > 0 && now.packets >= i64::from(setup.silent_packets)
     }
 
     fn sent(&mut self, now: u64, seq: Seq, ev: Ev, nominal: i64) {

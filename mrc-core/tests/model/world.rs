@@ -494,7 +494,8 @@ impl World<'_, '_> {
         }
         assert!(!model.req.resend_tail, "side {which} does not repeat its tail");
         assert_eq!(model.req.due_again(self.setup, self.now), None, "side {which} does not send a lost packet again");
-        assert!(!model.req.new_allowed(self.setup), "side {which} does not send what it may");
+        let allowed = model.req.new_allowed(self.setup) && !model.req.held_back(self.setup);
+        assert!(!allowed, "side {which} does not send what it may");
     }
 
     /// What left, against the model.
