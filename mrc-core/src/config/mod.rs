@@ -115,8 +115,8 @@ pub struct EndpointConfig {
     /// that falls silent then has as long as [`RetryConfig::budget_ns`], also where only a Transport ACK is missing. Without,
     /// each repetition is a retry, one per T0 (open question 12).
     pub tail_retry_paced: bool,
-    /// Packets in flight of a queue pair whose timer ran out and that had no answer since, at most: they test whether the peer is there, and
-    /// the window is for the others that share its controller. 0: as many as the window allows.
+    /// Packets in flight of a queue pair whose timer ran out and that had no answer since: they test whether the peer is there. While so many
+    /// are, its lost packets wait, and new ones behind them: the window is for the others that share its controller. 0: no limit.
     pub silent_packets: u8,
     /// Endpoint operations of peers answered per second, after a burst of 32; the others are dropped. 0 answers none.
     pub endpoint_rate_limit: u32,
