@@ -76,7 +76,7 @@ pub const KNOBS: &[Knob] = &[
         "silent_packets",
         0,
         Range(0, 0xFF),
-        "packets in flight, at most, behind a timeout until something is heard; 0: no limit",
+        "behind a timeout without an answer since, lost packets wait while so many are in flight; 0: no limit",
     ),
     q("OQ-09", "msn_start", 0, Range(0, 0xFFFF), "first MSN"),
     q("OQ-09", "rqmsn_start", 0, Range(0, 0xFFFF), "first RQMSN"),

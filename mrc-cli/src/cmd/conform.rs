@@ -278,7 +278,6 @@ fn certainty(tag: &str) -> Result<Certainty, String> {
     Certainty::named(tag).ok_or_else(|| format!("`{tag}` is none of 2+, 1, D, C"))
 }
 
-/// A requirement, an open question or a script, for people.
 /// A requirement, an open question or a script in words. Scripts are those of `folder`, or the ones inside.
 fn show(name: &str, folder: Option<&Path>) -> anyhow::Result<String> {
     let scripts = all_scripts(folder)?;

@@ -294,6 +294,7 @@ impl Run {
         let usable = ports.and(sink.ports());
         let packet = match usable.is_empty() {
             true => None,
+            // `None` would let new packets leave before what is lost.
             false if tx.awaits_sign() => return Some(Self::NOTHING),
             false => tx.next_again(now, usable),
         }?;

@@ -79,6 +79,7 @@ impl TxSide<'_, '_> {
         self.unheld(now)
     }
 
+    /// As [`Self::wants_now`], whether or not the peer is silent.
     #[inline(always)]
     fn unheld(&self, now: Instant) -> Wants {
         Wants {
