@@ -31,7 +31,7 @@ struct mrc_core_endpoint;
 /* An endpoint that is being filled from an image; opaque. */
 struct mrc_core_import;
 
-#define MRC_CORE_ABI 16u /* Version of this interface. It changes whenever a struct, a number or a promise does. */
+#define MRC_CORE_ABI 17u /* Version of this interface. It changes whenever a struct, a number or a promise does. */
 
 #define MRC_CORE_SEED_LEN 16u /* Bytes of the seed that mrc_core_init() takes. */
 
@@ -618,12 +618,17 @@ struct mrc_core_hopper {
     uint16_t first;
     /* An inferred loss on the current path moves the QP, once per epoch, even if the EV stays healthy. */
     uint8_t move_on_loss;
+    /* A marked acknowledgement of the current path starts the probes of its epoch, whatever the average. */
+    uint8_t probe_on_mark;
 };
 
 /* MRC_CORE_SELECT_FLOWBENDER. */
 struct mrc_core_flowbender {
     /* Part of an epoch's acknowledgements that may be marked or lost, in tenths of a percent. */
     uint16_t threshold_permille;
+    /* 0: marks say what an acknowledgement met. Otherwise a round trip above this part of the base RTT, in percent, counts as
+     * a mark, and marks do not; above 100 then. */
+    uint16_t rtt_percent;
     /* Entry of the profile to begin on, or MRC_CORE_ENTRY_ANY. */
     uint16_t first;
     /* Epochs in a row above the threshold before the QP moves; 0 counts as 1. */

@@ -22,8 +22,8 @@ pub(crate) fn selector(c: &mrc_core_paths) -> Result<Selector, Fault> {
         MRC_CORE_SELECT_FLOWBENDER => Selector::FlowBender(FlowBenderConfig {
             threshold_permille: c.flowbender.threshold_permille,
             epochs: c.flowbender.epochs,
+            rtt_percent: c.flowbender.rtt_percent,
             first: EvIndex(c.flowbender.first),
-            ..FlowBenderConfig::DEFAULT
         }),
         #[cfg(feature = "research")]
         MRC_CORE_SELECT_PLB => Selector::Plb(PlbConfig::DEFAULT),
@@ -54,9 +54,11 @@ pub(crate) fn published() -> (mrc_core_hopper, mrc_core_flowbender) {
         switch_delay_max_percent: hopper.switch_delay_max_percent,
         first: hopper.first.0,
         move_on_loss: hopper.move_on_loss.into(),
+        probe_on_mark: hopper.probe_on_mark.into(),
     };
     let flowbender = mrc_core_flowbender {
         threshold_permille: flowbender.threshold_permille,
+        rtt_percent: flowbender.rtt_percent,
         first: flowbender.first.0,
         epochs: flowbender.epochs,
     };
@@ -74,7 +76,44 @@ fn hopper(c: &mrc_core_hopper) -> HopperConfig {
         switch_delay_percent: c.switch_delay_percent,
         switch_delay_max_percent: c.switch_delay_max_percent,
         move_on_loss: c.move_on_loss != 0,
+        probe_on_mark: c.probe_on_mark != 0,
         first: EvIndex(c.first),
-        ..HopperConfig::DEFAULT
+    }
+}
+
+#[cfg(all(test, feature = "research"))]
+mod tests {
+    use super::*;
+
+    /// No parameter stays behind on its way from C: each has a value of its own.
+    #[test]
+    fn every_parameter_arrives() {
+        let c = mrc_core_hopper {
+            alpha_percent: 1,
+            th_probe_percent: 2,
+            th_cong_percent: 3,
+            ttl_probe_percent: 4,
+            delta_rtt_percent: 5,
+            switch_delay_percent: 6,
+            switch_delay_max_percent: 7,
+            first: 8,
+            move_on_loss: 0,
+            probe_on_mark: 1,
+        };
+        let expected = HopperConfig {
+            alpha_percent: 1,
+            th_probe_percent: 2,
+            th_cong_percent: 3,
+            ttl_probe_percent: 4,
+            delta_rtt_percent: 5,
+            switch_delay_percent: 6,
+            switch_delay_max_percent: 7,
+            first: EvIndex(8),
+            move_on_loss: false,
+            probe_on_mark: true,
+        };
+        assert_eq!(hopper(&c), expected);
+        let (c, _) = published();
+        assert_eq!(hopper(&c), HopperConfig::DEFAULT);
     }
 }

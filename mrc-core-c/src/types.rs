@@ -460,6 +460,8 @@ pub struct mrc_core_hopper {
     pub first: u16,
     /// An inferred loss on the current path moves the QP, once per epoch, even if the EV stays healthy.
     pub move_on_loss: u8,
+    /// A marked acknowledgement of the current path starts the probes of its epoch, whatever the average.
+    pub probe_on_mark: u8,
 }
 
 /// MRC_CORE_SELECT_FLOWBENDER.
@@ -468,6 +470,9 @@ pub struct mrc_core_hopper {
 pub struct mrc_core_flowbender {
     /// Part of an epoch's acknowledgements that may be marked or lost, in tenths of a percent.
     pub threshold_permille: u16,
+    /// 0: marks say what an acknowledgement met. Otherwise a round trip above this part of the base RTT, in percent, counts as
+    /// a mark, and marks do not; above 100 then.
+    pub rtt_percent: u16,
     /// Entry of the profile to begin on, or MRC_CORE_ENTRY_ANY.
     pub first: u16,
     /// Epochs in a row above the threshold before the QP moves; 0 counts as 1.

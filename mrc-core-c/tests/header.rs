@@ -75,8 +75,8 @@ fn structs() -> String {
             base_rtt_ns, cause, dest_qp, outstanding, queued, receives, placements, suspended_ports, evs_good, evs_skip,
             evs_assumed_bad, evs_denied, evs_active, state, retries,
         }
-        mrc_core_hopper { alpha_percent, th_probe_percent, th_cong_percent, ttl_probe_percent, delta_rtt_percent, switch_delay_percent, switch_delay_max_percent, first, move_on_loss }
-        mrc_core_flowbender { threshold_permille, first, epochs }
+        mrc_core_hopper { alpha_percent, th_probe_percent, th_cong_percent, ttl_probe_percent, delta_rtt_percent, switch_delay_percent, switch_delay_max_percent, first, move_on_loss, probe_on_mark }
+        mrc_core_flowbender { threshold_permille, rtt_percent, first, epochs }
         mrc_core_ev { value, port }
         mrc_core_ev_report { ev, state }
         mrc_core_ev_field { init_val, min_val, max_val, mask, width }

@@ -316,7 +316,15 @@ fn congestion_control_is_given_changed_and_asked() {
             assert_eq!(mrc_core_modify_to_reset(e, pair), MRC_CORE_OK);
             assert_eq!(mrc_core_modify_to_init(e, pair), MRC_CORE_OK);
             assert_eq!(mrc_core_modify_to_rtr(e, 0, pair, &rtr), MRC_CORE_OK);
-            assert_eq!(mrc_core_modify_to_rts(e, 0, pair, &with(MRC_CORE_SELECT_FLOWBENDER)), MRC_CORE_OK);
+            let mut by_round_trip = with(MRC_CORE_SELECT_FLOWBENDER);
+            by_round_trip.paths.flowbender.rtt_percent = 100;
+            assert_eq!(
+                mrc_core_modify_to_rts(e, 0, pair, &by_round_trip),
+                MRC_CORE_E_RANGE,
+                "every round trip is longer"
+            );
+            by_round_trip.paths.flowbender.rtt_percent = 250;
+            assert_eq!(mrc_core_modify_to_rts(e, 0, pair, &by_round_trip), MRC_CORE_OK);
             for selector in [MRC_CORE_SELECT_PLB, MRC_CORE_SELECT_REPS, MRC_CORE_SELECT_FLOWING_JUMPING] {
                 assert_eq!(mrc_core_modify_to_reset(e, pair), MRC_CORE_OK);
                 assert_eq!(mrc_core_modify_to_init(e, pair), MRC_CORE_OK);
