@@ -3,7 +3,8 @@
 //! A probe is an SRv6 packet without content that the switches send to the last one before the peer and back the same way,
 //! so that it arrives here again. The last switch may remove its outer header. A second one is as long as the longest
 //! packet: a link of too small an MTU loses only that. The first one is of the class of acknowledgements, the second of that
-//! of data; a switch that rewrites code points or clears ECN shows when they are back. Probes need no program on the peer, and say nothing about the link
+//! of data; a switch that rewrites code points or clears ECN shows when they are back. Both leave on all paths at once. A third one
+//! leaves alone and tells the round trip. Probes need no program on the peer, and say nothing about the link
 //! between the last switch and the peer: `mrc write-bw` does.
 
 use std::net::Ipv6Addr;
@@ -35,11 +36,13 @@ const PORT: u16 = 9;
 /// What is known of a path.
 #[derive(Debug, Clone, PartialEq)]
 enum Outcome {
-    /// The short probe came back after this, the long one not yet.
-    Short(Duration),
-    /// Both came back, the short one after this.
-    Back(Duration),
     Silent,
+    /// The short probe came back.
+    Short,
+    /// The long one, too.
+    Long,
+    /// And a short one that left alone, after this.
+    Alone(Duration),
     NotProbed(String),
 }
 
@@ -69,10 +72,18 @@ struct Returned {
 /// How a probe differs from another.
 #[derive(Clone, Copy)]
 struct Kind {
+    step: Step,
     /// Bytes of its frame.
     len: usize,
     /// Code point and ECN.
     class: u8,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Step {
+    Short,
+    Long,
+    Alone,
 }
 
 impl Kind {
@@ -138,21 +149,31 @@ fn peer_checks(host: &HostFile, peer: &HostPeer, ports: &mut [Result<RawPort, St
     let long = host.path_mtu().map_or(SHORT, |payload| ETHERNET + host::required_mtu(payload) as usize);
     const ECT_0: u8 = 2;
     let dscp = host.device().endpoint.wire.dscp;
-    for kind in [Kind { len: SHORT, class: dscp.control << 2 }, Kind { len: long, class: dscp.no_trim << 2 | ECT_0 }] {
+    let [control, data] = [dscp.control << 2, dscp.no_trim << 2 | ECT_0];
+    for kind in
+        [Kind { step: Step::Short, len: SHORT, class: control }, Kind { step: Step::Long, len: long, class: data }]
+    {
         for _ in 0..TRIES {
-            probe(host, &mut paths, ports, kind);
+            probe(host, &mut paths, 0, ports, kind);
+        }
+    }
+    for first in 0..paths.len() {
+        for _ in 0..TRIES {
+            let alone = Kind { step: Step::Alone, len: SHORT, class: control };
+            probe(host, &mut paths[first..=first], first, ports, alone);
         }
     }
     paths.iter().map(|path| path.check(&subject, long)).collect()
 }
 
 impl Path {
-    /// Whether a probe of `len` bytes is still to come back.
-    fn awaits(&self, len: usize) -> bool {
+    /// Whether the probe of this step is still to come back.
+    fn awaits(&self, step: Step) -> bool {
         match self.outcome {
-            Outcome::Silent => len == SHORT,
-            Outcome::Short(_) => len > SHORT,
-            Outcome::Back(_) | Outcome::NotProbed(_) => false,
+            Outcome::Silent => step == Step::Short,
+            Outcome::Short => step == Step::Long,
+            Outcome::Long => step == Step::Alone,
+            Outcome::Alone(_) | Outcome::NotProbed(_) => false,
         }
     }
 
@@ -160,21 +181,26 @@ impl Path {
         let name = HostFile::path_name(&self.entry);
         let to = self.destination;
         let result = match (&self.outcome, &self.rewritten) {
-            (Outcome::Back(_), Some(what)) => Err((
+            (Outcome::Long | Outcome::Alone(_), Some(what)) => Err((
                 Status::Warn,
                 format!("{to} forwarded by every switch, but {what}"),
                 "a switch of this path, there or back, changes the traffic class: let it trust that of its ports (docs/switches.md)",
             )),
-            (Outcome::Back(_), None) if self.sent > 2 => Err((
+            (Outcome::Long, None) => Err((
                 Status::Warn,
-                format!("{to} forwarded by every switch, but probes were lost: {} of {}", self.sent - 2, self.sent),
+                format!("{to} forwarded by every switch, but the last {TRIES} probes were lost"),
+                "a link of this path, there or back, loses packets or is going down: compare the error counters of its ports",
+            )),
+            (Outcome::Alone(_), None) if self.sent > 3 => Err((
+                Status::Warn,
+                format!("{to} forwarded by every switch, but probes were lost: {} of {}", self.sent - 3, self.sent),
                 "a link of this path, there or back, loses packets: compare the error counters of its ports",
             )),
-            (Outcome::Back(after), None) => {
+            (Outcome::Alone(after), None) => {
                 let bare = if self.bare { " without its outer header" } else { "" };
                 Ok(format!("{to} forwarded by every switch, probe back after {} us{bare}", after.as_micros()))
             }
-            (Outcome::Short(_), _) => Err((
+            (Outcome::Short, _) => Err((
                 Status::Fail,
                 format!(
                     "{to} a small probe came back, one as long as a full packet ({} bytes) did not",
@@ -199,19 +225,19 @@ impl Path {
     }
 }
 
-/// Sends a probe on every path that awaits one and collects what comes back.
-fn probe(host: &HostFile, paths: &mut [Path], ports: &mut [Result<RawPort, String>], kind: Kind) {
-    let len = kind.len;
+/// Sends a probe on every path that awaits one and collects what comes back. `first` is the number of the first path.
+fn probe(host: &HostFile, paths: &mut [Path], first: usize, ports: &mut [Result<RawPort, String>], kind: Kind) {
+    let Kind { step, len, .. } = kind;
     let start = Instant::now();
     let (mut awaited, mut sent) = (0, Vec::new());
-    for (index, path) in paths.iter().enumerate().filter(|(_, path)| path.awaits(len)) {
+    for (index, path) in paths.iter().enumerate().filter(|(_, path)| path.awaits(step)) {
         let plane = usize::from(path.entry.port.plane());
         let (Some(Ok(port)), Some(back)) = (ports.get_mut(plane), path.back) else { continue };
         let Some(next_hop) = host.peer_config(&host.peers[0]).ok().and_then(|peer| peer.planes[plane]) else {
             continue;
         };
         let Some(own) = host.planes[plane].addr else { continue };
-        let frame = frame(kind, [port.mac(), next_hop.next_hop], own, back, host.gid, index as u32);
+        let frame = frame(kind, [port.mac(), next_hop.next_hop], own, back, host.gid, (first + index) as u32);
         if port.tx_free() == 0 {
             let _ = port.flush();
         }
@@ -234,12 +260,14 @@ fn probe(host: &HostFile, paths: &mut [Path], ports: &mut [Result<RawPort, Strin
         for port in ports.iter_mut().flatten() {
             while let Some(frame) = port.rx_next(64) {
                 let Some(probe) = returned(frame, len) else { continue };
-                if let Some(path) = paths.get_mut(probe.index as usize).filter(|path| path.awaits(len)) {
+                let index = (probe.index as usize).wrapping_sub(first);
+                if let Some(path) = paths.get_mut(index).filter(|path| path.awaits(step)) {
                     path.rewritten = path.rewritten.take().or_else(|| kind.rewritten(probe.class));
                     path.bare |= probe.bare;
-                    path.outcome = match path.outcome {
-                        Outcome::Short(after) => Outcome::Back(after),
-                        _ => Outcome::Short(start.elapsed()),
+                    path.outcome = match step {
+                        Step::Short => Outcome::Short,
+                        Step::Long => Outcome::Long,
+                        Step::Alone => Outcome::Alone(start.elapsed()),
                     };
                     awaited -= 1;
                 }
@@ -248,12 +276,17 @@ fn probe(host: &HostFile, paths: &mut [Path], ports: &mut [Result<RawPort, Strin
         if awaited == 0 || over {
             return;
         }
-        std::thread::sleep(Duration::from_micros(50));
+        // A round trip is measured without the sleep, which is longer than it.
+        if step == Step::Alone && start.elapsed() < Duration::from_millis(2) {
+            std::thread::yield_now();
+        } else {
+            std::thread::sleep(Duration::from_micros(50));
+        }
     }
 }
 
 fn frame(kind: Kind, macs: [[u8; 6]; 2], source: Ipv6Addr, to: Ipv6Addr, gid: Ipv6Addr, index: u32) -> Vec<u8> {
-    let (Kind { len, class }, [own, next_hop]) = (kind, macs);
+    let (Kind { len, class, .. }, [own, next_hop]) = (kind, macs);
     let mut frame = vec![0; len];
     frame[..6].copy_from_slice(&next_hop);
     frame[6..12].copy_from_slice(&own);
@@ -295,7 +328,7 @@ mod tests {
 
     #[test]
     fn a_traffic_class_that_a_switch_changed_is_told() {
-        let told = |sent, back| Kind { len: SHORT, class: sent }.rewritten(back);
+        let told = |sent, back| Kind { step: Step::Short, len: SHORT, class: sent }.rewritten(back);
         assert_eq!(told(46 << 2, 0).unwrap(), "code point 46 came back as 0");
         assert_eq!(told(2, 0).unwrap(), "its ECN bits came back cleared");
         assert_eq!(told(2, 12 << 2 | 2).unwrap(), "code point 0 came back as 12");
@@ -308,7 +341,7 @@ mod tests {
     fn a_probe_is_an_ipv6_packet_in_another_and_says_which_path_it_took() {
         let to: Ipv6Addr = "fcbb:bb00:1000:3000::".parse().unwrap();
         for len in [SHORT, 4266] {
-            let kind = Kind { len, class: 46 << 2 };
+            let kind = Kind { step: Step::Short, len, class: 46 << 2 };
             let frame = frame(kind, [[2; 6], [4; 6]], Ipv6Addr::LOCALHOST, to, Ipv6Addr::LOCALHOST, 7);
             assert_eq!((frame.len(), &frame[..6], &frame[6..12]), (len, &[4; 6][..], &[2; 6][..]));
             assert_eq!((&frame[14..16], frame[20], &frame[38..54]), (&[0x6b, 0x80][..], 41, &to.octets()[..]));
