@@ -76,7 +76,8 @@ pub struct QpRow {
     pub tx_gbit: f64,
     pub rx_gbit: f64,
     pub cwnd_bytes: Option<u64>,
-    pub rtt_us: f64,
+    /// Smoothed round trip; none before anything it sent was acknowledged.
+    pub rtt_us: Option<f64>,
     pub retransmitted: f64,
     pub evs: [u16; 5],
 }
@@ -228,7 +229,7 @@ impl Model {
                     tx_gbit: gbit(new.acked_bytes, old.acked_bytes, seconds),
                     rx_gbit: gbit(new.received_bytes.wrapping_sub(old.received_bytes).into(), 0, seconds),
                     cwnd_bytes: new.cwnd_bytes,
-                    rtt_us: new.srtt_ns as f64 / 1e3,
+                    rtt_us: (new.acked_bytes > 0).then(|| new.srtt_ns as f64 / 1e3),
                     retransmitted: rate(new.retransmitted.into(), old.retransmitted.into(), seconds),
                     evs: new.evs,
                 }
@@ -239,7 +240,7 @@ impl Model {
             let order = match self.sort() {
                 Sort::Goodput => (b.tx_gbit + b.rx_gbit).total_cmp(&(a.tx_gbit + a.rx_gbit)),
                 Sort::Number => a.qpn.cmp(&b.qpn),
-                Sort::Rtt => b.rtt_us.total_cmp(&a.rtt_us),
+                Sort::Rtt => b.rtt_us.unwrap_or(-1.0).total_cmp(&a.rtt_us.unwrap_or(-1.0)),
                 Sort::Retransmitted => b.retransmitted.total_cmp(&a.retransmitted),
                 Sort::Window => b.cwnd_bytes.cmp(&a.cwnd_bytes),
             };
@@ -391,6 +392,8 @@ mod tests {
         let rows = model.qps().0;
         assert_eq!((rows[0].qpn, rows[0].tx_gbit, rows[0].retransmitted), (1, 5.0, 2.5));
         assert_eq!(rows.iter().find(|row| row.qpn == 4).unwrap().tx_gbit, 0.0, "new: nothing is known of before");
+        let rtts = rows.iter().map(|row| (row.qpn, row.rtt_us)).collect::<BTreeMap<_, _>>();
+        assert_eq!((rtts[&1], rtts[&3]), (Some(0.009), None), "3 has nothing acknowledged: it measured nothing");
         let planes = model.planes();
         assert_eq!((planes[0].state, (planes[0].tx_gbit * 1e9).round()), ("DENIED", 4000.0));
         assert_eq!(model.devices().iter().map(|row| (row.tx_gbit * 1e9).round()).collect::<Vec<_>>(), [4000.0, 0.0]);
@@ -407,7 +410,7 @@ mod tests {
         }
         assert_eq!(
             orders,
-            [("number", vec![1, 2, 3, 4]), ("rtt", vec![1, 3, 2, 4]), ("retransmitted", vec![2, 1, 3, 4])]
+            [("number", vec![1, 2, 3, 4]), ("rtt", vec![1, 2, 4, 3]), ("retransmitted", vec![2, 1, 3, 4])]
         );
         model.reverse();
         assert_eq!(numbers(&model), [4, 3, 1, 2]);

@@ -174,7 +174,7 @@ fn qp_table(frame: &mut Frame<'_>, area: Rect, model: &Model) {
             Span::raw(format!("{:>9.3}", row.tx_gbit)),
             Span::raw(format!("{:>9.3}", row.rx_gbit)),
             Span::raw(format!("{:>9}", row.cwnd_bytes.map_or_else(|| "-".to_owned(), bytes))),
-            Span::raw(format!("{:>9.1}", row.rtt_us)),
+            Span::raw(row.rtt_us.map_or_else(|| format!("{:>9}", "-"), |rtt| format!("{rtt:>9.1}"))),
             Span::raw(format!("{:>9.0}", row.retransmitted)),
             Span::styled(format!("{good}/{skip}/{bad}/{denied} ({active})"), if bad > 0 { WARN } else { Style::new() }),
         ])
