@@ -71,9 +71,9 @@ pub fn send(port: &mut AnyPort, frame: &[u8]) -> anyhow::Result<()> {
 /// arrives, and scripts would blame the target for its silence.
 ///
 /// # Errors
-/// The interface is gone, or has no carrier after two seconds.
-pub fn wait_for_carrier(name: &str) -> Result<(), String> {
-    let give_up = Instant::now() + Duration::from_secs(2);
+/// The interface is gone, or has no carrier after `patience`.
+pub fn wait_for_carrier(name: &str, patience: Duration) -> Result<(), String> {
+    let give_up = Instant::now() + patience;
     loop {
         match Interface::by_name(name) {
             Ok(interface) if interface.carrier => return Ok(()),

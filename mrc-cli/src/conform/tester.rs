@@ -29,10 +29,15 @@ pub struct Tester {
     /// A script that fails is played so many times again before it counts, each time at half the speed: a busy machine may be
     /// too slow for a burst.
     pub retries: u32,
+    /// How long a link may be without a carrier before a script: not again where it was in vain.
+    patience: Duration,
 }
 
 /// How long the target may take for a reply.
 const REPLY_TIME: Duration = Duration::from_secs(20);
+
+/// How long a target may have its port down behind the script before.
+const CARRIER_TIME: Duration = Duration::from_secs(2);
 
 /// A script that goes on failing is played at no less than a sixteenth of the first speed.
 const SLOWEST: u32 = 16;
@@ -46,7 +51,7 @@ impl Tester {
         // Outer destinations of the default EVs; scripts under SRv6 use these.
         let offer = Facts::offer(&Knobs::default(), Vec::new());
         let sids: Vec<Ipv6Addr> = offer.evs.iter().map(|(ev, _)| offer.outer_dst(*ev)).collect();
-        Ok(Self { ports: link::open(interfaces, driver, &sids)?, door, retries })
+        Ok(Self { ports: link::open(interfaces, driver, &sids)?, door, retries, patience: CARRIER_TIME })
     }
 
     /// Plays one script; one that passes only when it is played again is flaky. One of which no attempt says anything about
@@ -102,7 +107,9 @@ impl Tester {
             )));
         }
         for port in self.ports.iter().take(planes) {
-            link::wait_for_carrier(port.name()).map_err(Refusal::Broken)?;
+            let carrier = link::wait_for_carrier(port.name(), self.patience);
+            self.patience = if carrier.is_ok() { CARRIER_TIME } else { Duration::ZERO };
+            carrier.map_err(Refusal::Broken)?;
         }
         let macs = self.ports.iter().take(planes).map(AnyPort::mac).collect();
         match &mut self.door {
