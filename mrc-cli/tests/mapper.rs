@@ -197,3 +197,39 @@ fn a_policy_denies_a_plane_of_a_running_device_and_gives_it_back() {
     eventually("the last plane is allowed", 5, || ev_states(&state(&pid), 0).iter().all(|state| state != "DENIED"));
     told(&["p0u0 ", "->DENIED", "plane=1 UP->DOWN"]);
 }
+
+/// A switch port that takes short packets and no full ones is found, by its direction, and `why` says what it loses.
+#[test]
+fn a_port_of_too_small_an_mtu_is_found() {
+    if skip("a_port_of_too_small_an_mtu_is_found") {
+        return;
+    }
+    let _alone = alone();
+    let prefix = "mrcnarrow";
+    let _fabric = Fabric::up(Shape { prefix: prefix.to_owned(), ..Shape::default() }).unwrap().guarded();
+    let folder = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    let db = folder.join(format!("narrow-{}.db", std::process::id()));
+    let collect =
+        ["mapper", "collect", "--prefix", prefix, "--db", db.to_str().unwrap(), "--listen", "127.0.0.1:18735"];
+    let _collector = start(&[&collect[..], &["--http", "127.0.0.1:18736"]].concat());
+    let _agents = ["hA", "hB"].map(|host| {
+        let agent = ["mapper", "agent", "--prefix", prefix, "--lab", host, "--interval", "2"];
+        start(&[&agent[..], &["--collector", "127.0.0.1:18735"]].concat())
+    });
+    let link = "p0-t0a-t1b:up";
+    let why = |more: &[&str]| mrc(&[&["mapper", "why", link, "--http", "127.0.0.1:18736"][..], more].concat(), 10);
+    let told = || serde_json::from_slice::<Value>(&why(&["--json"]).stdout).unwrap_or_default();
+    let sum = |key: &str| -> u64 {
+        told()["paths"].as_array().into_iter().flatten().filter_map(|path| path[key].as_u64()).sum()
+    };
+    eventually("both agents report", 20, || sum("sent") > 400);
+    let switch = format!("{prefix}-p0-t0a");
+    let set = ["-n", &switch, "link", "set", "t1b", "mtu", "4251"];
+    assert!(Command::new("ip").args(set).status().unwrap().success());
+    eventually("the link is faulty", 60, || told()["faulty"] == true);
+    let (component, loss) = (told()["component"].clone(), told()["loss"].as_f64().unwrap());
+    assert!(component == link && loss < 0.2, "{component} loses {loss}");
+    let text = String::from_utf8_lossy(&why(&[]).stdout).into_owned();
+    assert!(text.contains("lost probes were as long as a full data packet"), "{text}");
+    std::fs::remove_file(db).unwrap();
+}

@@ -16,8 +16,8 @@ use mrc_wire::srv6::container;
 use serde::{Deserialize, Serialize};
 
 use crate::path::{Fate, Path, PathConfig, PauseWatch, State, Totals};
-use crate::plan::{PathSpec, Plan, PlanConfig, Route, way_usids};
-use crate::probe::{Addresses, Class, Key, Kind, Probe, Refused};
+use crate::plan::{Due, PathSpec, Plan, PlanConfig, Route, way_usids};
+use crate::probe::{Addresses, Class, FRAME_LEN, Key, Kind, Probe, Refused};
 use crate::topology::{Fabric, HostId};
 
 /// A port of the host.
@@ -229,6 +229,7 @@ impl Summary {
 struct InFlight {
     path: u32,
     class: Class,
+    is_full: bool,
     sent_ns: u64,
     /// How it came back: round trip in nanoseconds, and whether a switch trimmed it.
     answer: Option<(u64, bool)>,
@@ -236,8 +237,9 @@ struct InFlight {
 
 #[derive(Debug, Clone, Copy)]
 enum Outgoing {
-    Probe(u32, Class),
-    Reply(Probe),
+    Probe(Due),
+    /// A reply is as long as its request.
+    Reply(Probe, u16),
     Hello(HostId, u8),
 }
 
@@ -423,7 +425,10 @@ impl Agent {
                     self.stats.replayed += 1;
                 }
             }
-            Kind::Request if probe.target == self.config.host && probe.host != self.config.host => self.reply(probe),
+            Kind::Request if probe.target == self.config.host && probe.host != self.config.host => {
+                let padding = frame.len().saturating_sub(FRAME_LEN);
+                self.reply(probe, u16::try_from(padding).unwrap_or(u16::MAX));
+            }
             Kind::Hello if probe.target == self.config.host => self.hear(now_ns, &probe),
             _ => self.stats.replayed += 1,
         }
@@ -448,7 +453,7 @@ impl Agent {
         true
     }
 
-    fn reply(&mut self, mut probe: Probe) {
+    fn reply(&mut self, mut probe: Probe, padding: u16) {
         if self.requests.has(&probe) {
             self.stats.replayed += 1;
             return;
@@ -463,7 +468,7 @@ impl Agent {
         self.replies_left -= 1;
         self.requests.add(&probe);
         probe.kind = Kind::Reply;
-        self.outgoing.push_back(Outgoing::Reply(probe));
+        self.outgoing.push_back(Outgoing::Reply(probe, padding));
     }
 
     fn hear(&mut self, now_ns: u64, probe: &Probe) {
@@ -473,9 +478,13 @@ impl Agent {
         }
     }
 
-    fn record(&mut self, path: u32, class: Class, fate: Fate) {
-        let at = path as usize;
-        let Some(state) = self.paths.get_mut(at).and_then(|p| p.record(&self.config.path, class, fate)) else { return };
+    fn record(&mut self, flight: InFlight, fate: Fate) {
+        let at = flight.path as usize;
+        let record = |path: &mut Path| match flight.is_full {
+            true => path.record_full(&self.config.path, fate),
+            false => path.record(&self.config.path, flight.class, fate),
+        };
+        let Some(state) = self.paths.get_mut(at).and_then(record) else { return };
         self.tell(Event::State { path: self.plan.paths()[at], state });
     }
 
@@ -517,9 +526,7 @@ impl Agent {
         // What was not sent in its interval is not sent in a later one.
         self.outgoing.retain(|out| !matches!(out, Outgoing::Probe(..)));
         self.replies_left = 4 * u32::from(self.config.plan.variants) * u32::from(self.config.fabric.planes);
-        for (path, class) in self.plan.due(interval) {
-            self.outgoing.push_back(Outgoing::Probe(path, class));
-        }
+        self.outgoing.extend(self.plan.due(interval).map(Outgoing::Probe));
         if now_ns >= self.next_hello_ns {
             self.next_hello_ns = now_ns + self.config.hello_ns;
             self.hello_plane = (self.hello_plane + 1) % self.config.fabric.planes;
@@ -549,7 +556,7 @@ impl Agent {
                     self.missed.pop_first();
                 }
             }
-            self.record(flight.path, flight.class, fate);
+            self.record(flight, fate);
         }
     }
 
@@ -592,21 +599,20 @@ impl Agent {
     fn send(&mut self, now_ns: u64, outgoing: Outgoing, out: &mut [u8]) -> Option<(u8, usize)> {
         let (fabric, host) = (self.config.fabric, self.config.host);
         let (probe, plane, usids, padding) = match outgoing {
-            Outgoing::Reply(probe) => {
+            Outgoing::Reply(probe, padding) => {
                 let plane = probe.reply_plane;
-                (probe, plane, way_usids(&fabric, plane, host, probe.host, probe.reply_spine), 0)
+                (probe, plane, way_usids(&fabric, plane, host, probe.host, probe.reply_spine), padding)
             }
             Outgoing::Hello(mate, plane) => {
                 let probe = self.own(Kind::Hello, Class::Control, plane, now_ns);
                 (Probe { target: mate, ..probe }, plane, way_usids(&fabric, plane, host, mate, 0), 0)
             }
-            Outgoing::Probe(path, class) => {
+            Outgoing::Probe(Due { path, class, padding, .. }) => {
                 let spec = *self.plan.paths().get(path as usize)?;
                 let mut probe = Probe { path, ..self.own(Kind::Path, class, spec.plane, now_ns) };
                 if let Route::Pair { target, reply_plane, spine } = spec.route {
                     probe = Probe { kind: Kind::Request, target, reply_plane, reply_spine: spine, ..probe };
                 }
-                let padding = if class == Class::Data { usize::from(self.config.plan.data_padding) } else { 0 };
                 (probe, spec.plane, spec.usids(&fabric, host), padding)
             }
         };
@@ -617,9 +623,9 @@ impl Agent {
             destination: container(self.config.block, &usids),
             last: container(self.config.block, &usids[usids.len() - 1..]),
         };
-        let len = probe.emit(&self.config.key, &to, &self.config.dscp, padding, out)?;
-        if let Outgoing::Probe(path, class) = outgoing {
-            self.flights.push_back(InFlight { path, class, sent_ns: now_ns, answer: None });
+        let len = probe.emit(&self.config.key, &to, &self.config.dscp, padding.into(), out)?;
+        if let Outgoing::Probe(Due { path, class, is_full, .. }) = outgoing {
+            self.flights.push_back(InFlight { path, class, is_full, sent_ns: now_ns, answer: None });
         }
         Some((plane, len))
     }

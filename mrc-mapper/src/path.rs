@@ -138,6 +138,12 @@ pub struct Totals {
     pub trimmed: u64,
     /// Probes not judged.
     pub unjudged: u64,
+    /// Of the control class probes judged, those as long as a full data packet.
+    #[serde(default)]
+    pub full_sent: u64,
+    /// Of these, lost; one that came back late is among them.
+    #[serde(default)]
+    pub full_lost: u64,
 }
 
 impl Totals {
@@ -153,6 +159,8 @@ impl Totals {
             data_lost: self.data_lost + other.data_lost,
             trimmed: self.trimmed + other.trimmed,
             unjudged: self.unjudged + other.unjudged,
+            full_sent: self.full_sent + other.full_sent,
+            full_lost: self.full_lost + other.full_lost,
         }
     }
 
@@ -168,6 +176,8 @@ impl Totals {
             data_lost: self.data_lost - earlier.data_lost,
             trimmed: self.trimmed - earlier.trimmed,
             unjudged: self.unjudged - earlier.unjudged,
+            full_sent: self.full_sent - earlier.full_sent,
+            full_lost: self.full_lost - earlier.full_lost,
         }
     }
 }
@@ -247,8 +257,27 @@ impl Path {
                     self.congested_for = config.congestion_probes;
                 }
             }
-            (Class::Control, Fate::Lost) => self.judge(config, None),
-            (Class::Control, Fate::Answered { rtt_ns, .. }) => self.judge(config, Some(rtt_ns)),
+            (Class::Control, Fate::Lost) => self.judge(config, false),
+            (Class::Control, Fate::Answered { rtt_ns, .. }) => {
+                self.time(config, rtt_ns);
+                self.judge(config, true);
+            }
+        }
+        (!self.state.same_kind(&before)).then_some(self.state)
+    }
+
+    /// The same for a control class probe as long as a full data packet: its losses count as those of short ones, its round trip does
+    /// not, because every link takes longer for it.
+    pub fn record_full(&mut self, config: &PathConfig, fate: Fate) -> Option<State> {
+        let before = self.state;
+        match fate {
+            Fate::Unjudged => self.totals.unjudged += 1,
+            Fate::Lost | Fate::Answered { .. } => {
+                let came_back = fate != Fate::Lost;
+                self.totals.full_sent += 1;
+                self.totals.full_lost += u64::from(!came_back);
+                self.judge(config, came_back);
+            }
         }
         (!self.state.same_kind(&before)).then_some(self.state)
     }
@@ -262,7 +291,7 @@ impl Path {
         }
     }
 
-    fn judge(&mut self, config: &PathConfig, rtt_ns: Option<u64>) {
+    fn judge(&mut self, config: &PathConfig, came_back: bool) {
         self.totals.sent += 1;
         let congested = self.congested_for > 0;
         self.congested_for = self.congested_for.saturating_sub(1);
@@ -271,19 +300,15 @@ impl Path {
             self.window[self.bucket] = (0, 0);
         }
         self.window[self.bucket].0 += 1;
-        match rtt_ns {
-            None => {
-                self.totals.lost += 1;
-                self.totals.lost_congested += u64::from(congested);
-                self.window[self.bucket].1 += 1;
-                self.lost_in_row += 1;
-                self.answered_in_row = 0;
-            }
-            Some(rtt_ns) => {
-                self.lost_in_row = 0;
-                self.answered_in_row += 1;
-                self.time(config, rtt_ns);
-            }
+        if came_back {
+            self.lost_in_row = 0;
+            self.answered_in_row += 1;
+        } else {
+            self.totals.lost += 1;
+            self.totals.lost_congested += u64::from(congested);
+            self.window[self.bucket].1 += 1;
+            self.lost_in_row += 1;
+            self.answered_in_row = 0;
         }
         self.state = self.next(config);
     }
@@ -393,6 +418,25 @@ mod tests {
     fn feed(path: &mut Path, fates: impl IntoIterator<Item = Fate>) -> Vec<State> {
         let config = PathConfig::default();
         fates.into_iter().filter_map(|fate| path.record(&config, Class::Control, fate)).collect()
+    }
+
+    #[test]
+    fn full_probes_count_as_losses_and_say_nothing_about_delay() {
+        let (config, mut path) = (PathConfig::default(), Path::default());
+        for _ in 0..100 {
+            assert_eq!(path.record(&config, Class::Control, OK), None);
+            let longer = Fate::Answered { rtt_ns: 10_000_000, trimmed: false };
+            assert_eq!(path.record_full(&config, longer), None, "as long as it takes on every link");
+        }
+        assert_eq!(path.baseline_ns(), Some(10_000));
+        let mut states = Vec::new();
+        for _ in 0..8 {
+            feed(&mut path, [OK; 15]);
+            states.extend(path.record_full(&config, Fate::Lost));
+        }
+        assert!(matches!(states[..], [State::Lossy(_)]), "{states:?}");
+        let Totals { sent, lost, full_sent, full_lost, .. } = path.totals();
+        assert_eq!((sent, lost, full_sent, full_lost), (328, 8, 108, 8));
     }
 
     #[test]

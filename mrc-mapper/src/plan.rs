@@ -26,6 +26,11 @@ pub struct PlanConfig {
     pub data_every: u32,
     /// Padding of data class probes in bytes; enough that a switch that trims has something to cut.
     pub data_padding: u16,
+    /// Every how many control class probes of a path one is as long as a full data packet; 0: never. A link of too small an MTU, or
+    /// one that damages bits, spares short frames.
+    pub full_every: u32,
+    /// Padding of these in bytes, at most [`MAX_PADDING`](crate::probe::MAX_PADDING).
+    pub full_padding: u16,
     /// Triangles per uplink and requests per port that take turns.
     pub variants: u16,
     /// Most frames per port and interval.
@@ -34,7 +39,15 @@ pub struct PlanConfig {
 
 impl Default for PlanConfig {
     fn default() -> Self {
-        Self { redundancy: 2, data_every: 4, data_padding: 64, variants: 4, max_frames: 9 }
+        Self {
+            redundancy: 2,
+            data_every: 4,
+            data_padding: 64,
+            full_every: 0,
+            full_padding: 0,
+            variants: 4,
+            max_frames: 9,
+        }
     }
 }
 
@@ -196,13 +209,26 @@ struct Turn {
     data: bool,
 }
 
+/// A probe that is to be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Due {
+    /// Number of its path.
+    pub path: u32,
+    /// Its class.
+    pub class: Class,
+    /// As long as a full data packet, in the control class.
+    pub is_full: bool,
+    /// Bytes behind its head.
+    pub padding: u16,
+}
+
 /// What one agent sends.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
     paths: Vec<PathSpec>,
     turns: Vec<Turn>,
     stretch: u32,
-    data_every: u32,
+    config: PlanConfig,
     frames: f64,
 }
 
@@ -267,7 +293,7 @@ impl Plan {
             paths: Vec::new(),
             turns: Vec::new(),
             stretch,
-            data_every: config.data_every.max(1),
+            config: *config,
             frames: fixed + (2.0 + data) * most.min(at_once) as f64,
         };
         for (plane, spines) in (0..fabric.planes).zip(&owned) {
@@ -320,14 +346,18 @@ impl Plan {
     }
 
     /// What is sent in an interval.
-    pub fn due(&self, interval: u64) -> impl Iterator<Item = (u32, Class)> + '_ {
+    pub fn due(&self, interval: u64) -> impl Iterator<Item = Due> + '_ {
+        let PlanConfig { data_every, data_padding, full_every, full_padding, .. } = self.config;
         (0u32..).zip(&self.turns).flat_map(move |(path, turn)| {
             let now = interval % u64::from(turn.every) == u64::from(turn.at);
-            let round = interval / u64::from(turn.every);
-            let data = turn.data && (round + u64::from(path)).is_multiple_of(u64::from(self.data_every));
-            [(now, Class::Control), (now && data, Class::Data)]
-                .into_iter()
-                .filter_map(move |(due, class)| due.then_some((path, class)))
+            // Paths take turns, so that not all of them send more in one interval.
+            let round = interval / u64::from(turn.every) + u64::from(path);
+            let data = turn.data && round.is_multiple_of(u64::from(data_every.max(1)));
+            let is_full = full_every > 0 && round.is_multiple_of(u64::from(full_every));
+            let padding = if is_full { full_padding } else { 0 };
+            let control = Due { path, class: Class::Control, is_full, padding };
+            let data_probe = Due { path, class: Class::Data, is_full: false, padding: data_padding };
+            [(now, control), (now && data, data_probe)].into_iter().filter_map(|(is_due, due)| is_due.then_some(due))
         })
     }
 
@@ -339,11 +369,15 @@ impl Plan {
 
     /// What the busiest port sends, in bits per second on the wire.
     #[must_use]
-    pub fn bits_per_second(&self, config: &PlanConfig, interval_ns: u64) -> f64 {
+    pub fn bits_per_second(&self, interval_ns: u64) -> f64 {
+        let PlanConfig { data_padding, full_every, full_padding, .. } = self.config;
         let frame = (FRAME_LEN + WIRE_EXTRA) as f64;
-        let data_frames =
-            self.paths.len().min(1) as f64 + (self.frames - 3.0) / (2.0 * f64::from(self.data_every) + 1.0);
-        let padding = data_frames / f64::from(self.data_every) * f64::from(config.data_padding);
+        // The T0 and each uplink have a share of probes of the data class beside one and two of the control class, and a request and
+        // its reply make two more.
+        let data = 1.0 / f64::from(self.config.data_every.max(1));
+        let data_frames = data * (1.0 + (self.frames - 3.0 - data) / (2.0 + data));
+        let full_frames = if full_every > 0 { (self.frames - data_frames) / f64::from(full_every) } else { 0.0 };
+        let padding = data_frames * f64::from(data_padding) + full_frames * f64::from(full_padding);
         (self.frames * frame + padding) * 8.0 * 1e9 / interval_ns as f64
     }
 }

@@ -1,7 +1,7 @@
 //! The frame of a mapper probe.
 //!
 //! ```text
-//!  Ethernet 14 | IPv6 40, destination = uSID list | UDP 8 | head 48 | padding (data class only)
+//!  Ethernet 14 | IPv6 40, destination = uSID list | UDP 8 | head 48 | padding
 //!
 //!  head, big endian:
 //!   0  u16 magic 0x4D50      2  u8 version 1         3  u8 kind
@@ -16,7 +16,8 @@
 //! The payload follows the outer header directly (next header 17), with a UDP port that no MRC device takes: the XDP
 //! filter of a device redirects next headers 41 and 43 and the MRC ports, and passes everything else to the kernel, where
 //! the agent's packet socket finds it. Switches shift the destination of a probe as that of any SRv6 packet.
-//! The head survives trimming (a switch keeps at least 122 bytes of the frame); padding is what it cuts.
+//! The head survives trimming (a switch keeps at least 122 bytes of the frame); padding is what it cuts from a probe of the data
+//! class. One of the control class has padding where it is as long as the longest data packet.
 
 use core::hash::Hasher;
 use std::fmt;
@@ -31,7 +32,7 @@ pub const HEAD_LEN: usize = 48;
 /// Bytes of a frame without padding.
 pub const FRAME_LEN: usize = HEAD_AT + HEAD_LEN;
 /// Most padding of a frame.
-pub const MAX_PADDING: usize = 1024;
+pub const MAX_PADDING: usize = 9216;
 /// Bytes that a frame costs on the wire beyond its own: preamble, FCS, gap.
 pub const WIRE_EXTRA: usize = 24;
 
@@ -317,7 +318,7 @@ mod tests {
     }
 
     fn emitted(probe: &Probe, padding: usize) -> Vec<u8> {
-        let mut out = [0; 2000];
+        let mut out = [0; FRAME_LEN + MAX_PADDING];
         let len = probe.emit(&KEY, &addresses(), &DscpPlan::default(), padding, &mut out).unwrap();
         out[..len].to_vec()
     }

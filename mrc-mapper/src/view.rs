@@ -93,6 +93,21 @@ pub enum Change {
     },
 }
 
+/// What a path says about a component on it, over the longest span.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Evidence {
+    /// Who probes.
+    pub host: HostId,
+    /// The path.
+    pub path: PathSpec,
+    /// Probes judged.
+    pub sent: u64,
+    /// Probes that did not come back.
+    pub lost: u64,
+    /// Of these, those as long as a full data packet.
+    pub lost_full: u64,
+}
+
 /// Why a summary is not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Rejected {
@@ -169,7 +184,8 @@ impl View {
                 return Err(Rejected::Path);
             }
             let delta = path.delta;
-            if delta.lost > delta.sent || delta.lost_congested > delta.lost || delta.sent.max(delta.late) > 1_000_000 {
+            let parts = delta.lost_congested.max(delta.full_lost);
+            if delta.lost > delta.sent || parts > delta.lost || delta.sent.max(delta.late) > 1_000_000 {
                 return Err(Rejected::Counts);
             }
         }
@@ -190,6 +206,7 @@ impl View {
                 lost: path.delta.lost as u32,
                 late: path.delta.late as u32,
                 congested: path.delta.lost_congested as u32,
+                full: path.delta.full_lost as u32,
             });
         }
         Ok(())
@@ -389,24 +406,24 @@ impl View {
         self.standing.values().filter(|(standing, _)| standing.faulty).map(|(_, finding)| finding)
     }
 
-    /// The evidence about a component: paths through it with what was sent and lost over the longest span.
+    /// The evidence about a component: what the paths through it say.
     #[must_use]
-    pub fn why(&self, component: Component) -> Vec<(HostId, PathSpec, u64, u64)> {
+    pub fn why(&self, component: Component) -> Vec<Evidence> {
         let elements = self.fabric.elements_of(component);
-        let mut sums: BTreeMap<(HostId, PathSpec), (u64, u64, u64)> = BTreeMap::new();
+        let mut sums: BTreeMap<(HostId, PathSpec), (u64, Losses)> = BTreeMap::new();
         for path in self.paths.through(&elements) {
             for round in &self.rounds {
-                let sum = sums.entry(self.paths.key(path)).or_default();
-                let losses = round.losses_of(path);
-                sum.0 += u64::from(round.sent(path));
-                sum.1 += u64::from(losses.lost);
-                sum.2 += u64::from(losses.late);
+                let (sent, losses) = sums.entry(self.paths.key(path)).or_default();
+                *sent += u64::from(round.sent(path));
+                losses.add(round.losses_of(path));
             }
         }
-        sums.retain(|_, (sent, ..)| *sent > 0);
-        sums.into_iter()
-            .map(|((host, spec), (sent, lost, late))| (host, spec, sent, lost.saturating_sub(late)))
-            .collect()
+        sums.retain(|_, (sent, _)| *sent > 0);
+        let evidence = |((host, path), (sent, losses)): ((HostId, PathSpec), (u64, Losses))| {
+            let lost = losses.missing();
+            Evidence { host, path, sent, lost: lost.into(), lost_full: lost.min(losses.full).into() }
+        };
+        sums.into_iter().map(evidence).collect()
     }
 
     /// Agents that told something, with instance and number of their last summary.

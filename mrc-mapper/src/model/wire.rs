@@ -8,7 +8,7 @@ use mrc_wire::srv6::usid;
 
 use crate::agent::{Agent, AgentConfig, PortAddress};
 use crate::plan::PlanConfig;
-use crate::probe::Key;
+use crate::probe::{FRAME_LEN, Key, MAX_PADDING};
 use crate::rng::Rng;
 use crate::topology::{Component, Element, Fabric, HostId};
 
@@ -24,6 +24,8 @@ pub struct WireModel {
     loss: BTreeMap<Element, f64>,
     /// Elements that trim every data class frame.
     trimming: Vec<Element>,
+    /// Elements that lose every frame of more bytes.
+    narrow: BTreeMap<Element, usize>,
     /// Hosts that sleep until then, in nanoseconds.
     asleep: BTreeMap<HostId, u64>,
     /// Frames that a host sends on a plane wait until then, in nanoseconds: its kernel has no processor time.
@@ -64,6 +66,7 @@ impl WireModel {
             agents: (0..fabric.hosts).map(agent).collect(),
             loss: BTreeMap::new(),
             trimming: Vec::new(),
+            narrow: BTreeMap::new(),
             asleep: BTreeMap::new(),
             held: BTreeMap::new(),
             air: Vec::new(),
@@ -84,6 +87,13 @@ impl WireModel {
     /// Makes a component trim all frames of the data class.
     pub fn trim(&mut self, component: Component) {
         self.trimming.extend(self.fabric.elements_of(component));
+    }
+
+    /// Makes a component lose every frame of more bytes, as a port of too small an MTU does; `None` mends it.
+    pub fn narrow(&mut self, component: Component, most: Option<usize>) {
+        for element in self.fabric.elements_of(component) {
+            self.narrow.insert(element, most.unwrap_or(usize::MAX));
+        }
     }
 
     /// Stops a host for so many nanoseconds. Frames wait in its sockets.
@@ -128,7 +138,7 @@ impl WireModel {
     /// Lets so many milliseconds pass.
     pub fn run_ms(&mut self, ms: u64) {
         let until = self.now_ns + ms * 1_000_000;
-        let mut out = [0u8; 2048];
+        let mut out = [0u8; FRAME_LEN + MAX_PADDING];
         while self.now_ns < until {
             self.now_ns += 250_000;
             let now = self.now_ns;
@@ -162,7 +172,8 @@ impl WireModel {
         let plan = DscpPlan::default();
         let data = (frame[14] & 0x0F) << 2 | frame[15] >> 6 == plan.trimmable;
         for element in elements {
-            if self.loss.get(&element).is_some_and(|loss| self.rng.chance(*loss)) {
+            let is_too_long = self.narrow.get(&element).is_some_and(|most| frame.len() > *most);
+            if is_too_long || self.loss.get(&element).is_some_and(|loss| self.rng.chance(*loss)) {
                 self.lost += 1;
                 return;
             }
@@ -217,7 +228,7 @@ mod tests {
     use crate::locate::{Counts, Localiser, Matrix, Ours};
     use crate::path::State;
     use crate::topology::Direction;
-    use crate::view::{Change, View, ViewConfig};
+    use crate::view::{Change, Evidence, View, ViewConfig};
 
     const FABRIC: Fabric = Fabric { planes: 2, leaves: 2, spines: 4, hosts: 8 };
 
@@ -290,6 +301,46 @@ mod tests {
                 assert_eq!(faulty(&watch(&mut model, &mut view, 12)), [format!("+{component}")], "loss {share}");
                 model.set_loss(component, 0.0);
                 assert_eq!(faulty(&watch(&mut model, &mut view, 40)), [format!("-{component}")], "loss {share}");
+            }
+        }
+    }
+
+    /// What a short frame passes and a full one does not: seen where a share of the probes is as long as a data packet.
+    #[test]
+    fn links_that_lose_full_frames_alone_are_found() {
+        const FULL: usize = 4266;
+        let components = [
+            Component::Uplink(0, 1, 2, Direction::Up),
+            Component::Uplink(1, 0, 3, Direction::Both),
+            Component::HostLink(0, 5, Direction::Down),
+            Component::HostLink(1, 2, Direction::Both),
+            Component::T1(0, 0),
+        ];
+        for full_every in [0, 16] {
+            let plan = PlanConfig { full_every, full_padding: (FULL - FRAME_LEN) as u16, ..PlanConfig::default() };
+            let mut model = WireModel::new(FABRIC, plan, 1);
+            let mut view = View::new(FABRIC, ViewConfig::default());
+            assert_eq!(faulty(&watch(&mut model, &mut view, 3)), [""; 0]);
+            for component in components {
+                model.narrow(component, Some(FULL));
+                assert_eq!(faulty(&watch(&mut model, &mut view, 5)), [""; 0], "the longest frame passes");
+                model.narrow(component, Some(FULL - 1));
+                let found = faulty(&watch(&mut model, &mut view, 12));
+                let seen = full_every > 0;
+                assert_eq!(found, Vec::from_iter(seen.then(|| format!("+{component}"))));
+                let why = view.why(component);
+                let sum = |count: fn(&Evidence) -> u64| why.iter().map(count).sum::<u64>();
+                let (sent, lost) = (sum(|seen| seen.sent), sum(|seen| seen.lost));
+                assert_eq!(sum(|seen| seen.lost_full), lost, "only full ones are lost");
+                assert!(if seen { lost > sent / 50 } else { lost == 0 }, "{component}: {lost} of {sent}");
+                if let Some(finding) = view.faulty().next() {
+                    assert!((1.0 / 32.0..1.0 / 8.0).contains(&finding.loss), "{finding:?}: a sixteenth of the probes");
+                }
+                model.narrow(component, None);
+                assert_eq!(
+                    faulty(&watch(&mut model, &mut view, 40)),
+                    Vec::from_iter(seen.then(|| format!("-{component}")))
+                );
             }
         }
     }
@@ -495,8 +546,8 @@ mod tests {
         assert!(late > 20 && lost >= late, "{lost} {late}");
         view.add(&summary).unwrap();
         let through = view.why(Component::T0(0, 1));
-        let own = through.iter().filter(|(_, spec, ..)| !matches!(spec.route, crate::plan::Route::Pair { .. }));
-        assert_eq!(own.map(|(.., lost)| lost).sum::<u64>(), 0);
+        let own = through.iter().filter(|seen| !matches!(seen.path.route, crate::plan::Route::Pair { .. }));
+        assert_eq!(own.map(|seen| seen.lost).sum::<u64>(), 0);
     }
 
     #[test]

@@ -24,7 +24,7 @@ fn every_uplink_is_probed_in_every_interval_by_two_agents() {
         let mut probed: BTreeMap<(u8, u16, u16), u32> = BTreeMap::new();
         for host in 0..fabric.hosts {
             let plan = plan(&fabric, host);
-            for (path, class) in plan.due(interval) {
+            for Due { path, class, .. } in plan.due(interval) {
                 let spec = plan.paths()[path as usize];
                 if let (Route::T1 { spine }, Class::Control) = (spec.route, class) {
                     *probed.entry((spec.plane, fabric.leaf_of(host), spine)).or_default() += 1;
@@ -94,12 +94,25 @@ fn overhead_is_below_a_ten_thousandth_of_100_gb_s() {
         for host in [0, 1] {
             let plan = plan(&fabric, host);
             assert!(plan.frames_per_interval() <= f64::from(config.max_frames), "{fabric:?}");
-            let bits = plan.bits_per_second(&config, 1_000_000);
+            let bits = plan.bits_per_second(1_000_000);
             assert!(bits < 10e6, "{fabric:?}: {bits} bit/s");
+            let full = PlanConfig { full_every: 16, full_padding: (4266 - FRAME_LEN) as u16, ..config };
+            let full = Plan::new(&fabric, host, &mates(&fabric, host), &full);
+            let with_full = full.bits_per_second(1_000_000);
+            assert!(with_full < 30e6, "{fabric:?}: {with_full} bit/s");
+            let mut bytes = [0; 4];
+            for due in (0..1600).flat_map(|interval| full.due(interval)) {
+                let plane = usize::from(full.paths()[due.path as usize].plane);
+                bytes[plane] += FRAME_LEN + WIRE_EXTRA + usize::from(due.padding);
+            }
+            // A reply of a neighbour is what a port sends besides.
+            let reply = (FRAME_LEN + WIRE_EXTRA) as f64 + f64::from(full.config.full_padding) / 16.0;
+            let most = (*bytes.iter().max().unwrap() as f64 / 1600.0 + reply) * 8e3;
+            assert!((0.9..1.05).contains(&(most / with_full)), "{fabric:?}: {most} {with_full}");
             // What is counted is what is sent, but for the reply.
             let mut sent = [0u32; 4];
             for interval in 0..400 {
-                for (path, _) in plan.due(interval) {
+                for Due { path, .. } in plan.due(interval) {
                     sent[usize::from(plan.paths()[path as usize].plane)] += 1;
                 }
             }

@@ -16,6 +16,8 @@ pub(super) struct Losses {
     /// Of these, those that came back after all, perhaps in a later round.
     pub(super) late: u32,
     pub(super) congested: u32,
+    /// Of the lost ones, those as long as a full data packet.
+    pub(super) full: u32,
 }
 
 impl Losses {
@@ -23,6 +25,7 @@ impl Losses {
         self.lost = self.lost.saturating_add(other.lost);
         self.late = self.late.saturating_add(other.late);
         self.congested = self.congested.saturating_add(other.congested);
+        self.full = self.full.saturating_add(other.full);
     }
 
     /// Probes that did not come back at all. Those that were late may have been judged in an earlier round.

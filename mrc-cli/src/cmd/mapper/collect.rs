@@ -12,7 +12,7 @@ use anyhow::Context as _;
 use mrc_mapper::Fabric;
 use mrc_mapper::policy::{self, Policy};
 use mrc_mapper::topology::{Component, Direction, HostId, host_name};
-use mrc_mapper::view::{Change, View, ViewConfig};
+use mrc_mapper::view::{Change, Evidence, View, ViewConfig};
 use serde_json::{Value, json};
 
 use super::agent::key;
@@ -176,9 +176,11 @@ impl Map {
     /// Paths through a component, those with most losses first.
     fn evidence(&self, component: Component) -> Value {
         let mut paths = self.view.why(component);
-        paths
-            .sort_by_key(|(host, path, sent, lost)| (std::cmp::Reverse(*lost), std::cmp::Reverse(*sent), *host, *path));
-        let row = |(host, path, sent, lost): &(u16, mrc_mapper::plan::PathSpec, u64, u64)| json!({ "host": host_name(*host), "path": path, "sent": sent, "lost": lost });
+        paths.sort_by_key(|seen| (std::cmp::Reverse((seen.lost, seen.sent)), seen.host, seen.path));
+        let row = |seen: &Evidence| {
+            let Evidence { host, path, sent, lost, lost_full } = seen;
+            json!({ "host": host_name(*host), "path": path, "sent": sent, "lost": lost, "lost_full": lost_full })
+        };
         Value::Array(paths.iter().take(EVIDENCE).map(row).collect())
     }
 
@@ -356,6 +358,17 @@ pub fn why(args: &WhyArgs) -> anyhow::Result<ExitCode> {
     for path in all["paths"].as_array().into_iter().flatten() {
         let (sent, lost) = (&path["sent"], &path["lost"]);
         outln!("  {:<6} {lost:>6} of {sent:>6} lost  {}", text(path, "host"), path["path"]);
+    }
+    let sum = |key: &str| -> u64 {
+        let paths = all["paths"].as_array();
+        paths.into_iter().flatten().filter_map(|path| path[key].as_u64()).sum()
+    };
+    // Of probes that are lost whatever their length, one in sixteen is a full one.
+    let (lost, full) = (sum("lost"), sum("lost_full"));
+    if full >= 4 && 2 * full > lost {
+        outln!(
+            "{full} of the {lost} lost probes were as long as a full data packet: a port on the way has too small an MTU, or damages bits"
+        );
     }
     Ok(ExitCode::SUCCESS)
 }

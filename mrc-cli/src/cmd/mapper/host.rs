@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use mrc_afxdp::{PacketFilter, Port as _, PortError, Problem, RawConfig, RawPort, SetupError};
 use mrc_mapper::agent::{Agent, AgentConfig, PortAddress};
-use mrc_mapper::probe::{Key, UDP_PORT};
+use mrc_mapper::probe::{FRAME_LEN, Key, MAX_PADDING, UDP_PORT};
 use mrc_mapper::{Fabric, HostId};
+use mrc_verbs_shim::host::{largest_path_mtu, required_mtu};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// How often a vanished interface is looked for, and drop counters are read.
@@ -15,13 +16,15 @@ const RARE: Duration = Duration::from_millis(100);
 /// A receive that was announced and brought nothing: a port without carrier, say. Nothing is gained by asking at once.
 const REST: Duration = Duration::from_micros(500);
 
-/// Times of an agent.
+/// When an agent probes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Times {
     /// Probe interval.
     pub interval: Duration,
     /// A probe that is not back after so long is lost.
     pub timeout: Duration,
+    /// Every how many probes of a path one is as long as a full data packet; 0: never.
+    pub full_every: u32,
 }
 
 /// The agent of one host.
@@ -48,6 +51,13 @@ pub fn fabric_of(shape: &mrc_lab::Shape) -> Fabric {
         spines: u16::from(shape.t1),
         hosts: u16::from(shape.hosts),
     }
+}
+
+/// Padding of a probe that is as long as the longest data packet which interfaces of this MTU take.
+fn full_padding(mtu: u32) -> u16 {
+    const ETHERNET: usize = 14;
+    let longest = largest_path_mtu(mtu).map_or(0, |payload| ETHERNET + required_mtu(payload) as usize);
+    longest.saturating_sub(FRAME_LEN).min(MAX_PADDING) as u16
 }
 
 fn parse_mac(text: &str) -> anyhow::Result<[u8; 6]> {
@@ -106,6 +116,8 @@ impl Runner {
         // A probe is judged lost when nobody looked for half its time.
         config.pause_ns = nanos(times.interval) * 2 + nanos(times.timeout) / 2;
         config.path.slow_ns = nanos(times.timeout) / 4;
+        config.plan.full_every = times.full_every;
+        config.plan.full_padding = full_padding(fabric.shape().mtu);
         let start = Instant::now();
         let mut agent = Agent::new(config, 0)?;
         for (plane, _) in (0u8..).zip(&ports).filter(|(_, port)| port.is_none()) {
@@ -142,8 +154,7 @@ impl Runner {
             let Some(port) = port else { continue };
             let (agent, start) = (&mut self.agent, self.start);
             received += port.rx_batch(256, |frame| {
-                let mut bytes = [0; 2048];
-                if let Some(frame) = frame.copy_to(&mut bytes) {
+                if let Some(frame) = frame.contiguous() {
                     // The agent counts what it refuses.
                     let _ = agent.handle_frame(start.elapsed().as_nanos() as u64, plane, frame);
                 }
@@ -192,7 +203,7 @@ impl Runner {
     }
 
     fn transmit(&mut self) {
-        let mut frame = [0; 2048];
+        let mut frame = [0; FRAME_LEN + MAX_PADDING];
         loop {
             let now = self.now_ns();
             let Some((plane, len)) = self.agent.poll_transmit(now, &mut frame) else { break };

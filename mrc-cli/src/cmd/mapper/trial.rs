@@ -10,11 +10,10 @@ use anyhow::anyhow;
 use mrc_lab::{Fabric, Impairment, Shape};
 use mrc_mapper::agent::Summary;
 use mrc_mapper::locate::Finding;
-use mrc_mapper::plan::PathSpec;
 use mrc_mapper::policy::{self, Policy};
 use mrc_mapper::probe::Key;
 use mrc_mapper::topology::{Component, Direction};
-use mrc_mapper::view::{Change, View, ViewConfig};
+use mrc_mapper::view::{Change, Evidence, View, ViewConfig};
 use serde::Serialize;
 
 use super::agent::random_key;
@@ -89,8 +88,8 @@ struct Wrong {
     component: Component,
     /// Everything that was faulty then, this component included.
     faulty: Vec<Finding>,
-    /// Paths through the component that lost probes: host, path, sent, lost.
-    paths: Vec<(u16, PathSpec, u64, u64)>,
+    /// Paths through the component that lost probes.
+    paths: Vec<Evidence>,
 }
 
 #[derive(Debug, Serialize)]
@@ -179,7 +178,7 @@ impl Watch {
 
     /// A wrong report with its evidence.
     fn wrong(&self, component: Component) -> Wrong {
-        let lossy = self.view.why(component).into_iter().filter(|(.., lost)| *lost > 0);
+        let lossy = self.view.why(component).into_iter().filter(|path| path.lost > 0);
         Wrong { component, faulty: self.faulty(), paths: lossy.collect() }
     }
 
@@ -220,7 +219,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let fabric = Fabric::up(shape)?.guarded();
     let key = Key::new(random_key()?);
     let interval = Duration::from_millis(args.interval);
-    let times = Times { interval, timeout: interval * 20 };
+    let times = Times { interval, timeout: interval * 20, full_every: super::agent::FULL_EVERY };
     let runners: Result<Vec<Runner>, _> =
         (0..u16::from(fabric.shape().hosts)).map(|host| Runner::lab(&fabric, host, key, times)).collect();
     let (sender, summaries) = channel();

@@ -301,9 +301,9 @@ function route(path) {
 
 function fillPaths(paths, caption) {
   $('rounds').textContent = caption;
-  const row = ({ host, path, sent, lost }) => {
+  const row = ({ host, path, sent, lost, lost_full: full }) => {
     const element = html('tr');
-    for (const text of [host, route(path), sent, lost]) element.append(html('td', text));
+    for (const text of [host, route(path), sent, lost, full ?? 0]) element.append(html('td', text));
     return element;
   };
   $('paths').replaceChildren(...paths.map(row));
