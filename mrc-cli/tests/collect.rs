@@ -311,3 +311,19 @@ fn who_lies_floods_or_has_no_key_is_cut_off_and_changes_nothing() {
     tell_until(&collector, &mut good, true, &["p0-hA:up"]);
     drop(silent);
 }
+
+/// A collector that cannot begin leaves nothing behind.
+#[test]
+fn who_cannot_listen_makes_no_database() {
+    let (folder, holder) = (folder("taken"), std::net::TcpListener::bind("127.0.0.1:0").unwrap());
+    let taken = holder.local_addr().unwrap().to_string();
+    for [listen, http] in [[&*taken, "127.0.0.1:0"], ["127.0.0.1:0", &*taken]] {
+        let common = ["mapper", "collect", "--fabric", "2,2,4,4", "--key", "key", "--db", "map.db"];
+        let ends = ["--listen", listen, "--http", http, "--seconds", "9"];
+        let output = Command::new(MRC).current_dir(&folder).args(common).args(ends).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(1) && said.contains(&taken), "{said}");
+        let left: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(left, ["key"]);
+    }
+}

@@ -289,9 +289,10 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let key = key(&args.key.clone().unwrap_or_else(|| configurations(&args.prefix).join("mapper.key")))?;
     let policy = args.policy.as_deref().map_or_else(|| Ok(Policy::default()), enforce::read)?;
+    // Before the database: who cannot listen makes none.
+    let (agents, questions) = (args.listen.listen()?, http::listen(args.http)?);
     let map = Mutex::new(Map::new(fabric, Store::open(&args.db, fabric)?, policy)?);
     let lock = || map.lock().unwrap_or_else(PoisonError::into_inner);
-    let (agents, questions) = (args.listen.listen()?, http::listen(args.http)?);
     let interrupt = Interrupt::install()?;
     errln!("agents at {}, questions and the page at http://{}/", args.listen, questions.local_addr()?);
     let over = AtomicBool::new(false);
