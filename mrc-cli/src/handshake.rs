@@ -15,6 +15,8 @@ const PROTOCOL: &str = "mrc-perf/1";
 
 /// Begins the line that asks for a check.
 const CHECK: &str = "check ";
+/// Begins the line that says why a client does not go on.
+const GAVE_UP: &str = "gave-up ";
 
 const PATH_MTUS: [u16; 5] = [256, 512, 1024, 2048, 4096];
 
@@ -27,6 +29,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Longest line, in bytes: the other side may be a stranger who sends anything.
 const MAX_LINE: usize = 1 << 20;
 const TOO_LONG: &str = "sent a line of more than 1 MiB";
+
+/// Letters of what a client says of its end that are shown.
+const MOST_SAID: usize = 400;
 
 /// Connections that have not said who they are; one more, and the oldest is closed.
 const MAX_STRANGERS: usize = 64;
@@ -134,6 +139,8 @@ pub enum Peer {
     Quiet,
     /// It said it is done.
     Done,
+    /// It said why it does not go on.
+    GaveUp(String),
     /// It asks whether so many messages of each queue pair arrived as they were sent.
     Check(Vec<u64>),
     /// Its connection broke without a word.
@@ -287,6 +294,12 @@ impl Control {
         let _ = self.write("done");
     }
 
+    /// Tells the peer why the measurement ends before it is over.
+    pub fn give_up(&mut self, why: &str) {
+        // As above.
+        let _ = self.write(&format!("{GAVE_UP}{}", why.replace('\n', " ")));
+    }
+
     /// Client: asks the server to compare its memory with what so many messages of each queue pair carried; the verdict.
     pub fn ask_for_check(&mut self, messages: &[u64]) -> anyhow::Result<String> {
         self.tell(&format!("{CHECK}{}", serde_json::to_string(messages)?))?;
@@ -329,11 +342,13 @@ impl Control {
             Err(error) => return Ok(Peer::Vanished(format!("control connection to {}: {error}", self.peer))),
         };
         let line = String::from_utf8_lossy(&line);
-        Ok(match line.strip_prefix(CHECK) {
-            Some(messages) => Peer::Check(serde_json::from_str(messages).context("what to check")?),
-            None if line.trim() == "done" => Peer::Done,
-            None => Peer::Quiet,
-        })
+        if let Some(messages) = line.strip_prefix(CHECK) {
+            return Ok(Peer::Check(serde_json::from_str(messages).context("what to check")?));
+        }
+        if let Some(why) = line.strip_prefix(GAVE_UP) {
+            return Ok(Peer::GaveUp(why.trim().chars().take(MOST_SAID).collect::<String>().escape_debug().to_string()));
+        }
+        Ok(if line.trim() == "done" { Peer::Done } else { Peer::Quiet })
     }
 }
 
@@ -480,6 +495,17 @@ mod tests {
             drop(server);
             assert!(flood.join().unwrap() < 1024, "all of it was read");
         }
+    }
+
+    #[test]
+    fn a_client_that_gives_up_is_told_from_one_that_is_done() {
+        let (mut client, mut server) = pair();
+        client.give_up("2 messages did not complete:\n\x1b[2Jno plane leads to the peer");
+        client.done();
+        let heard = std::iter::repeat_with(|| server.watch(Duration::from_secs(5)).unwrap());
+        let told: Vec<Peer> = heard.filter(|heard| *heard != Peer::Quiet).take(2).collect();
+        let why = "2 messages did not complete: \\u{1b}[2Jno plane leads to the peer";
+        assert_eq!(told, [Peer::GaveUp(why.to_owned()), Peer::Done]);
     }
 
     #[test]

@@ -158,11 +158,13 @@ fn a_run_without_any_plane_ends_and_says_why() {
         let pair = Pair::start("n", "18713", &[&load[..], &["-q", "2", "-s", "65536"]].concat());
         pair.lab(1_000, &["withdraw", "0"]);
         pair.lab(1_000, &["withdraw", "1"]);
-        let [(client, report), (server, _)] = pair.finish(limit);
+        let [(client, report), (server, heard)] = pair.finish(limit);
         assert_eq!(client.status.code(), Some(1), "{report}");
         let error = report["error"].as_str().unwrap();
         assert!(error.contains(says), "{error}");
-        assert!(server.status.code().is_some());
+        assert_eq!(server.status.code(), Some(1), "{heard}");
+        let told = heard["error"].as_str().unwrap();
+        assert!(told == format!("the client gave up: {error}") || told.contains("no usable port"), "{told}");
     }
 }
 

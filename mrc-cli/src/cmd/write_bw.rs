@@ -193,12 +193,16 @@ fn serve(args: &Args) -> anyhow::Result<ExitCode> {
     control.barrier()?;
     let start = Instant::now();
     let mut error = None;
-    let mut finished = false;
+    let (mut finished, mut gave_up) = (false, false);
     let mut verdict = None;
     while !finished && !interrupt.is_set() {
         match control.watch(Duration::from_millis(50))? {
             Peer::Quiet => {}
             Peer::Done => finished = true,
+            Peer::GaveUp(why) => {
+                error = Some(format!("the client gave up: {why}"));
+                (finished, gave_up) = (true, true);
+            }
             Peer::Check(messages) => verdict = Some(check(&session, &mut control, &hello, &messages)?),
             Peer::Vanished(why) => {
                 for qp in &session.qps {
@@ -224,6 +228,7 @@ fn serve(args: &Args) -> anyhow::Result<ExitCode> {
         None if report.content_is_wrong() => Ok(ExitCode::FAILURE),
         None if !finished => Ok(ExitCode::from(interrupt::EXIT_CODE)),
         None => Ok(ExitCode::SUCCESS),
+        Some(_) if gave_up => Ok(ExitCode::FAILURE),
         Some(why) => {
             for qp in &session.qps {
                 errln!("mrc: QP {:#08x} in ERROR: {why}", qp.qpn().value());
@@ -284,9 +289,12 @@ fn client(args: &Args, server: &str) -> anyhow::Result<ExitCode> {
     // After an error messages are missing anyway.
     let verdict = (args.check && runs.iter().all(|run| run.error.is_none())).then(|| control.ask_for_check(&posted));
     let verdict = verdict.transpose()?;
-    control.done();
-    let (bytes, messages) = runs.iter().fold((0, 0), |sum, run| (sum.0 + run.bytes, sum.1 + run.messages));
     let error = runs.iter().find_map(|run| run.error.clone());
+    match &error {
+        Some(why) => control.give_up(why),
+        None => control.done(),
+    }
+    let (bytes, messages) = runs.iter().fold((0, 0), |sum, run| (sum.0 + run.bytes, sum.1 + run.messages));
     let stats = session.context.stats()?;
     let mut report = Report::new(&stats.engine, host.planes.len(), bytes, messages, start.elapsed(), error);
     (report.paths, report.runs, report.content) = (paths.names(), runs, verdict);
