@@ -44,7 +44,7 @@ Is every byte right? The server compares its memory with what the last messages 
   mrc write-bw --lab hA localhost -n 2000 -q 4 --check
 
 The address is for the exchange of QP numbers and keys over TCP; data takes the planes of the host file.
-Exit codes: 0 done, 1 a queue pair failed, the peer vanished or the content is wrong, 2 usage or configuration, 130 interrupted (the
+Exit codes: 0 done, 1 a queue pair failed, the peer gave up or vanished, or the content is wrong, 2 usage or configuration, 130 interrupted (the
 totals up to then are printed).")]
 pub struct Args {
     /// Server to connect to; without it this side is the server
