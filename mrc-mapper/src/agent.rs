@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::path::{Fate, Path, PathConfig, PauseWatch, State, Totals};
 use crate::plan::{Due, PathSpec, Plan, PlanConfig, Route, way_usids};
-use crate::probe::{Addresses, Class, FRAME_LEN, Key, Kind, Probe, Refused};
+use crate::probe::{Addresses, Arrival, Class, FRAME_LEN, Key, Kind, Probe, Refused};
 use crate::topology::{Fabric, HostId};
 
 /// A port of the host.
@@ -141,6 +141,15 @@ pub enum Event {
         /// Its new state.
         state: State,
     },
+    /// Probes of a path come back with another code point than that of their class.
+    Rewritten {
+        /// The path.
+        path: PathSpec,
+        /// What they were sent with.
+        sent: u8,
+        /// What they come back with.
+        back: u8,
+    },
     /// This host was paused: the agent's ticks came late.
     Paused {
         /// For so long.
@@ -171,6 +180,9 @@ pub struct AgentStats {
     pub forged: u64,
     /// Signed probes that were answered before, never sent, too late, or came in on a wrong port.
     pub replayed: u64,
+    /// Probes that came back with another code point than that of their class.
+    #[serde(default)]
+    pub rewritten: u64,
     /// Requests beyond what is replied to in one interval.
     pub refused_requests: u64,
     /// Events that found no room.
@@ -304,6 +316,8 @@ pub struct Agent {
     flights: VecDeque<InFlight>,
     /// Sequence number of the first of `flights`.
     first: u64,
+    /// Paths whose last probe of a class came back with another code point.
+    rewritten: BTreeSet<(u32, bool)>,
     /// Control class probes judged lost: sequence number and path.
     missed: BTreeMap<u64, u32>,
     watch: PauseWatch,
@@ -360,6 +374,7 @@ impl Agent {
             reported: vec![Totals::default(); count],
             flights: VecDeque::new(),
             first: 0,
+            rewritten: BTreeSet::new(),
             missed: BTreeMap::new(),
             reported_pause_ns: 0,
             mates,
@@ -421,7 +436,7 @@ impl Agent {
                 let back = if probe.kind == Kind::Path { probe.plane } else { probe.reply_plane };
                 if probe.instance != self.config.instance {
                     self.meet_namesake(probe.instance);
-                } else if back != plane || !self.answer(now_ns, &probe, arrival.trimmed) {
+                } else if back != plane || !self.answer(now_ns, &arrival) {
                     self.stats.replayed += 1;
                 }
             }
@@ -441,7 +456,8 @@ impl Agent {
         }
     }
 
-    fn answer(&mut self, now_ns: u64, probe: &Probe, trimmed: bool) -> bool {
+    fn answer(&mut self, now_ns: u64, arrival: &Arrival) -> bool {
+        let Arrival { probe, trimmed, rewritten } = arrival;
         let Some(at) = probe.sequence.checked_sub(self.first) else {
             let path = self.missed.remove(&probe.sequence).and_then(|path| self.paths.get_mut(path as usize));
             return path.map(Path::record_late).is_some();
@@ -449,8 +465,25 @@ impl Agent {
         let Some(flight) = self.flights.get_mut(at as usize).filter(|flight| flight.answer.is_none()) else {
             return false;
         };
-        flight.answer = Some((now_ns.saturating_sub(flight.sent_ns), trimmed));
+        flight.answer = Some((now_ns.saturating_sub(flight.sent_ns), *trimmed));
+        let (path, class) = (flight.path, flight.class);
+        self.look_at_code_point(path, class, *rewritten);
         true
+    }
+
+    /// Tells once that probes of a path come back with another code point, until one is as it was sent.
+    fn look_at_code_point(&mut self, path: u32, class: Class, back: Option<u8>) {
+        let name = (path, class == Class::Data);
+        let Some(back) = back else {
+            self.rewritten.remove(&name);
+            return;
+        };
+        self.stats.rewritten += 1;
+        if self.rewritten.insert(name)
+            && let Some(path) = self.plan.paths().get(path as usize).copied()
+        {
+            self.tell(Event::Rewritten { path, sent: class.dscp(&self.config.dscp), back });
+        }
     }
 
     fn reply(&mut self, mut probe: Probe, padding: u16) {
@@ -579,6 +612,7 @@ impl Agent {
         self.first += self.flights.len() as u64;
         self.flights.clear();
         self.missed.clear();
+        self.rewritten.clear();
         self.outgoing.retain(|out| !matches!(out, Outgoing::Probe(..)));
         self.plan = plan;
         self.alive.clone_from(&alive);

@@ -150,6 +150,8 @@ pub struct Arrival {
     pub probe: Probe,
     /// A switch cut the padding or marked the packet as cut.
     pub trimmed: bool,
+    /// The code point that a switch gave it in place of that of its class.
+    pub rewritten: Option<u8>,
 }
 
 /// Why a frame is no probe of this fabric.
@@ -270,7 +272,9 @@ impl Probe {
             sent_ns: be(32, 8),
         };
         let dscp = ((frame[14] & 0x0F) << 2) | (frame[15] >> 6);
-        Ok(Arrival { probe, trimmed: plan.trim(dscp).is_some() })
+        let trimmed = plan.trim(dscp).is_some();
+        let rewritten = (!trimmed && dscp != class.dscp(plan)).then_some(dscp);
+        Ok(Arrival { probe, trimmed, rewritten })
     }
 }
 
@@ -368,7 +372,7 @@ mod tests {
             let class = u32::from(dscp) << 2;
             frame[14..18].copy_from_slice(&(6 << 28 | class << 20).to_be_bytes());
             let arrival = Probe::parse(&frame, &KEY, &plan).unwrap();
-            assert_eq!(arrival, Arrival { probe: probe(), trimmed: true });
+            assert_eq!(arrival, Arrival { probe: probe(), trimmed: true, rewritten: None });
         }
     }
 
@@ -384,7 +388,7 @@ mod tests {
                 kind, class, host, plane, target, reply_plane, reply_spine, path, instance, sequence, sent_ns,
             };
             let arrival = Probe::parse(&emitted(&probe, padding), &KEY, &DscpPlan::default());
-            prop_assert_eq!(arrival, Ok(Arrival { probe, trimmed: false }));
+            prop_assert_eq!(arrival, Ok(Arrival { probe, trimmed: false, rewritten: None }));
         }
 
         #[test]

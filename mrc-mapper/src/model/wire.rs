@@ -24,6 +24,8 @@ pub struct WireModel {
     loss: BTreeMap<Element, f64>,
     /// Elements that trim every data class frame.
     trimming: Vec<Element>,
+    /// Elements that give every frame another code point.
+    rewriting: BTreeMap<Element, u8>,
     /// Elements that lose every frame of more bytes.
     narrow: BTreeMap<Element, usize>,
     /// Hosts that sleep until then, in nanoseconds.
@@ -66,6 +68,7 @@ impl WireModel {
             agents: (0..fabric.hosts).map(agent).collect(),
             loss: BTreeMap::new(),
             trimming: Vec::new(),
+            rewriting: BTreeMap::new(),
             narrow: BTreeMap::new(),
             asleep: BTreeMap::new(),
             held: BTreeMap::new(),
@@ -93,6 +96,16 @@ impl WireModel {
     pub fn narrow(&mut self, component: Component, most: Option<usize>) {
         for element in self.fabric.elements_of(component) {
             self.narrow.insert(element, most.unwrap_or(usize::MAX));
+        }
+    }
+
+    /// Makes a component give every frame this code point; `None` mends it.
+    pub fn rewrite(&mut self, component: Component, to: Option<u8>) {
+        for element in self.fabric.elements_of(component) {
+            match to {
+                Some(to) => self.rewriting.insert(element, to),
+                None => self.rewriting.remove(&element),
+            };
         }
     }
 
@@ -176,6 +189,10 @@ impl WireModel {
             if is_too_long || self.loss.get(&element).is_some_and(|loss| self.rng.chance(*loss)) {
                 self.lost += 1;
                 return;
+            }
+            if let Some(to) = self.rewriting.get(&element) {
+                frame[14] = 0x60 | to >> 2;
+                frame[15] = to << 6;
             }
             if data && self.trimming.contains(&element) {
                 frame.truncate(TRIMMED_BYTES);
@@ -416,6 +433,33 @@ mod tests {
         assert_eq!(faulty(&watch(&mut model, &mut view, 10)), [""; 0]);
         let trimmed: u64 = model.agent(1).states().map(|(_, path)| path.totals().trimmed).sum();
         assert!(trimmed > 100, "{trimmed}");
+    }
+
+    #[test]
+    fn code_points_that_a_switch_rewrites_are_told_once_a_path() {
+        let mut model = model();
+        model.run_ms(300);
+        let t1 = Component::T1(0, 1);
+        let passes = |path: &crate::plan::PathSpec| {
+            path.elements(&FABRIC, 3).iter().any(|element| FABRIC.elements_of(t1).contains(element))
+        };
+        let control = DscpPlan::default().control;
+        for _ in 0..2 {
+            model.rewrite(t1, Some(0));
+            model.run_ms(100);
+            let told: Vec<Event> = std::iter::from_fn(|| model.agent_mut(3).poll_event()).collect();
+            let paths = model.agent(3).plan().paths().iter().filter(|path| passes(path)).count();
+            let of_class = |class: u8| {
+                told.iter().filter(|event| matches!(event, Event::Rewritten { path, sent, back: 0 } if *sent == class && passes(path))).count()
+            };
+            assert!(paths > 0 && of_class(control) == paths, "{paths}: {told:?}");
+            assert!(of_class(DscpPlan::default().trimmable) > 0, "{told:?}");
+            assert_eq!(of_class(control) + of_class(DscpPlan::default().trimmable), told.len());
+            model.rewrite(t1, None);
+            model.run_ms(100);
+        }
+        let stats = model.agent(3).stats();
+        assert!(stats.rewritten > 100 && stats.rewritten < stats.received, "{stats:?}");
     }
 
     #[test]
