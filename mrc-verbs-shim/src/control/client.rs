@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use serde::de::DeserializeOwned;
 
-use super::{Reply, Request, check_directory, own_directory};
+use super::{Reply, Request, check_directory, own_directory, peer_user};
 
 /// Longest answer that is read, in bytes. A state with as many queue pairs as one lists has about 9 MB beside its profiles.
 const MAX_REPLY: usize = 32 << 20;
@@ -165,6 +165,11 @@ fn clean(value: &mut serde_json::Value) {
     }
 }
 
+/// Whether nobody listens there any more: its program was killed.
+pub(super) fn is_dead(path: &Path) -> bool {
+    open(path).is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
+}
+
 /// A connection to a control socket. Of a process that is stopped the queue of connections fills up, and then `connect`
 /// would wait for as long as that lasts.
 fn open(path: &Path) -> std::io::Result<UnixStream> {
@@ -239,7 +244,7 @@ fn in_folder(folder: &Path, user: u32) -> Vec<Found> {
     let mut found: Vec<Found> = sockets
         .take(if is_own { usize::MAX } else { MAX_OF_OTHERS })
         .filter(|found| match open(&found.path) {
-            Ok(stream) => rustix::net::sockopt::socket_peercred(&stream).is_ok_and(|who| who.uid.as_raw() == user),
+            Ok(stream) => peer_user(&stream) == Some(user),
             Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
                 if is_own {
                     remove_socket(&found.path);
@@ -256,7 +261,7 @@ fn in_folder(folder: &Path, user: u32) -> Vec<Found> {
 
 /// Removes what a program that was killed left behind, in a folder that is ours alone. A file that is no socket also refuses
 /// connections: it stays.
-fn remove_socket(path: &Path) {
+pub(super) fn remove_socket(path: &Path) {
     if std::fs::symlink_metadata(path).is_ok_and(|about| about.file_type().is_socket()) {
         let _ = std::fs::remove_file(path);
     }

@@ -12,8 +12,11 @@ mod server;
 mod snapshot;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
+use nix::sys::socket::getsockopt;
+use nix::sys::socket::sockopt::PeerCredentials;
 use serde::{Deserialize, Serialize};
 
 pub use client::{Client, ControlError, Found, all_devices, own_devices};
@@ -335,6 +338,12 @@ fn check_directory(folder: &Path, user: u32) -> std::io::Result<()> {
         return Err(std::io::Error::new(std::io::ErrorKind::PermissionDenied, why));
     }
     Ok(())
+}
+
+/// The user of the process at the other end, also of one in another PID namespace. There it has the number 0 here, which rustix
+/// takes for an error.
+fn peer_user(stream: &UnixStream) -> Option<u32> {
+    getsockopt(stream, PeerCredentials).ok().map(|peer| peer.uid())
 }
 
 #[cfg(test)]

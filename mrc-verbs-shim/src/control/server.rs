@@ -1,6 +1,7 @@
 //! The device's side of a control socket: one thread waits in `poll(2)` for requests, and ends denylists in time.
 
 use std::collections::VecDeque;
+use std::fs::File;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::fd::AsFd as _;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -14,10 +15,13 @@ use mrc_afxdp::device::{Device, DeviceError, DeviceEvent};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
 
+use super::client::{is_dead, remove_socket};
 use super::denylist::{Lists, Outcome, Wanted, enforce};
 use super::record::{self, Alarm, RecordConfig};
 use super::snapshot::{self, Names};
-use super::{Deny, Effect, Events, Happened, MAX_REQUEST, Recorded, Reply, Request, make_directory, own_directory};
+use super::{
+    Deny, Effect, Events, Happened, MAX_REQUEST, Recorded, Reply, Request, make_directory, own_directory, peer_user,
+};
 use crate::host::HostFile;
 use crate::logging;
 
@@ -31,6 +35,8 @@ const TICK: Duration = Duration::from_millis(250);
 const GOODBYE: Duration = Duration::from_millis(200);
 /// The same while a recording must still be written.
 const LAST_RECORDING: Duration = Duration::from_secs(3);
+/// How long a device waits for others that make their sockets.
+const PATIENCE: Duration = Duration::from_secs(1);
 /// Rest of the thread when it cannot take a connection.
 const REST: Duration = Duration::from_millis(20);
 
@@ -98,13 +104,8 @@ impl ControlServer {
     /// # Errors
     /// The folder is not safe, or the socket cannot be made.
     pub fn listen(folder: &Path, host: &str, records: RecordConfig, device: &Arc<Device>) -> std::io::Result<Self> {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
         make_directory(folder)?;
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let path = folder.join(format!("{}-{number}", std::process::id()));
-        // A process of the same number was killed.
-        let _ = std::fs::remove_file(&path);
-        let listener = UnixListener::bind(&path)?;
+        let (listener, number, path) = bind(folder, &NUMBER)?;
         listener.set_nonblocking(true)?;
         let (wake, woken) = UnixStream::pair()?;
         let log = Arc::new(Mutex::new(Log::default()));
@@ -163,6 +164,32 @@ impl Drop for ControlServer {
         // The device's own thread may be the one that drops it while a question waits for that thread.
         let patience = if self.alarm.due().is_some() { LAST_RECORDING } else { GOODBYE };
         let _ = self.ended.get_mut().unwrap_or_else(PoisonError::into_inner).recv_timeout(patience);
+    }
+}
+
+/// Devices that this process has opened.
+static NUMBER: AtomicU32 = AtomicU32::new(0);
+
+/// A socket whose name nobody else has, and the number in it. Where containers share the folder, each may have a process of this
+/// number.
+fn bind(folder: &Path, next: &AtomicU32) -> std::io::Result<(UnixListener, u32, PathBuf)> {
+    // Between the look at a dead socket and its end nobody else may take its name. A process that was stopped meanwhile holds
+    // nobody up.
+    let alone = File::open(folder)?;
+    let until = Instant::now() + PATIENCE;
+    while alone.try_lock().is_err() && Instant::now() < until {
+        std::thread::sleep(REST);
+    }
+    loop {
+        let number = next.fetch_add(1, Ordering::Relaxed);
+        let path = folder.join(format!("{}-{number}", std::process::id()));
+        if is_dead(&path) {
+            remove_socket(&path);
+        }
+        match UnixListener::bind(&path) {
+            Err(error) if error.kind() == ErrorKind::AddrInUse => {}
+            listener => return Ok((listener?, number, path)),
+        }
     }
 }
 
@@ -293,9 +320,8 @@ impl Serving {
 
     fn accept(&mut self, listener: &UnixListener) {
         while let Some((stream, _)) = accepted(listener.accept()) {
-            let own = rustix::process::geteuid();
-            let may =
-                rustix::net::sockopt::socket_peercred(&stream).is_ok_and(|who| who.uid.is_root() || who.uid == own);
+            let own = rustix::process::geteuid().as_raw();
+            let may = peer_user(&stream).is_some_and(|user| user == 0 || user == own);
             // Who may not, or comes when all places are taken, is closed.
             if may && self.clients.len() < MAX_CLIENTS && stream.set_nonblocking(true).is_ok() {
                 self.clients.push(Client { stream, asked: Vec::new(), answer: Vec::new(), sent: 0 });
@@ -421,4 +447,32 @@ fn said<T: Serialize>(reply: &Reply<T>) -> Option<Vec<u8>> {
 
 fn reply<T: Serialize>(result: Result<T, DeviceError>) -> Option<Vec<u8>> {
     said(&result.map_or_else(|error| Reply::Error(error.to_string()), Reply::Ok))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two containers that share the folder, each with a process of this number: the second took the first one's socket away.
+    #[test]
+    fn a_socket_that_somebody_listens_at_keeps_its_name() {
+        let folder = std::env::temp_dir().join(format!("mrc-bind-{}", std::process::id()));
+        make_directory(&folder).unwrap();
+        let bind = || bind(&folder, &AtomicU32::new(0)).unwrap();
+        let (first, second) = (bind(), bind());
+        assert_eq!((first.1, second.1), (0, 1));
+        assert!(UnixStream::connect(&first.2).is_ok() && first.0.accept().is_ok());
+        // One that was killed leaves its name.
+        drop(first.0);
+        let third = bind();
+        assert_eq!((third.1, &third.2), (0, &first.2));
+        // Two that begin together.
+        let names: std::collections::BTreeSet<PathBuf> = std::thread::scope(|scope| {
+            let all: Vec<_> = (0..8).map(|_| scope.spawn(bind)).collect();
+            let all: Vec<_> = all.into_iter().map(|one| one.join().unwrap()).collect();
+            all.iter().map(|(_, _, path)| path.clone()).collect()
+        });
+        assert_eq!(names.len(), 8);
+        std::fs::remove_dir_all(folder).unwrap();
+    }
 }
