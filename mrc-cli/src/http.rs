@@ -1,4 +1,4 @@
-//! A small HTTP server: GET alone, one request per connection, everything bounded. A connection may also stay and follow
+//! A small HTTP server: GET and HEAD alone, one request per connection, everything bounded. A connection may also stay and follow
 //! what is new, as server-sent events.
 
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -35,6 +35,18 @@ pub struct Answer {
 }
 
 const EVENT_STREAM: &str = "text/event-stream";
+const NOT_ALLOWED: &str = "405 Method Not Allowed";
+
+/// What a client asks for.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Question<'a> {
+    /// Without its escapes.
+    pub path: &'a str,
+    /// What follows `?`.
+    pub query: &'a str,
+    /// Media types that the client takes, as it lists them; empty: it says nothing.
+    pub accept: &'a str,
+}
 
 impl Answer {
     /// 200.
@@ -61,14 +73,17 @@ impl Answer {
         Self { status, kind: "text/plain; charset=utf-8", body: format!("{why}\n") }
     }
 
-    fn bytes(&self) -> Vec<u8> {
+    /// As it is sent; without the body where the head alone was asked for.
+    fn bytes(&self, head_alone: bool) -> Vec<u8> {
         let Self { status, kind, body } = self;
         let length = match *kind {
             EVENT_STREAM => String::new(),
             _ => format!("Content-Length: {}\r\n", body.len()),
         };
+        let allow = if *status == NOT_ALLOWED { "Allow: GET, HEAD\r\n" } else { "" };
+        let body = if head_alone { "" } else { body };
         format!(
-            "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\n{length}{HEADERS}Connection: close\r\n\r\n{body}",
+            "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\n{length}{allow}{HEADERS}Connection: close\r\n\r\n{body}",
             HEADERS = "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\n\
                        Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; \
                        connect-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; \
@@ -114,13 +129,15 @@ impl Client {
                 Err(_) => return false,
             }
             if self.asked.windows(4).any(|four| four == b"\r\n\r\n") {
-                let mut said = reply(&String::from_utf8_lossy(&self.asked), self.from, site);
-                self.follows = said.kind == EVENT_STREAM;
+                let asked = String::from_utf8_lossy(&self.asked);
+                let head_alone = asked.starts_with("HEAD ");
+                let mut said = reply(&asked, self.from, site);
+                self.follows = said.kind == EVENT_STREAM && !head_alone;
                 if self.follows && !may_follow {
                     said = Answer::refused("503 Service Unavailable", "too many clients follow already");
                     self.follows = false;
                 }
-                (self.answer, self.answered) = (said.bytes(), true);
+                (self.answer, self.answered) = (said.bytes(head_alone), true);
             } else if self.asked.len() > MAX_REQUEST {
                 return false;
             }
@@ -153,11 +170,11 @@ impl Client {
     }
 }
 
-type Ask<'a> = &'a mut dyn FnMut(&str) -> anyhow::Result<Answer>;
+type Ask<'a> = &'a mut dyn FnMut(Question<'_>) -> anyhow::Result<Answer>;
 
 /// What a server says.
 pub struct Site<'a> {
-    /// The answer to a path.
+    /// The answer to a question.
     pub answer: Ask<'a>,
     /// What is new for clients that follow; asked while there are any.
     pub news: &'a mut dyn FnMut() -> Option<String>,
@@ -168,20 +185,24 @@ pub struct Site<'a> {
 
 fn reply(head: &str, from: IpAddr, site: &mut Site<'_>) -> Answer {
     let mut words = head.split([' ', '\r']);
-    let (Some("GET"), Some(path)) = (words.next(), words.next()) else {
-        return Answer::refused("405 Method Not Allowed", "only GET");
+    let (Some("GET" | "HEAD"), Some(target)) = (words.next(), words.next()) else {
+        return Answer::refused(NOT_ALLOWED, "only GET and HEAD");
     };
-    let host = head.lines().find_map(|line| {
-        let (name, value) = line.split_once(':')?;
-        name.eq_ignore_ascii_case("host").then(|| value.trim())
-    });
+    let field = |wanted: &str| {
+        head.lines().skip(1).find_map(|line| {
+            let (name, value) = line.split_once(':')?;
+            name.eq_ignore_ascii_case(wanted).then(|| value.trim())
+        })
+    };
+    let host = field("host");
     if site.own_names_only && from.is_loopback() && host.is_some_and(|host| !is_own_name(host)) {
         return Answer::refused(
             "403 Forbidden",
             "asked under a name that is not this machine's: another site's page may be behind it; use 127.0.0.1 or localhost",
         );
     }
-    (site.answer)(&unescaped(path))
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    (site.answer)(Question { path: &unescaped(path), query, accept: field("accept").unwrap_or_default() })
         .unwrap_or_else(|error| Answer::refused("500 Internal Server Error", &format!("{error:#}")))
 }
 
@@ -275,9 +296,9 @@ fn accept(listener: &TcpListener, clients: &mut Vec<Client>) {
 /// Longest answer that is read.
 const MAX_ANSWER: usize = 64 << 20;
 
-/// All that comes until the end of the connection. Somebody else may listen there, who sends a byte now and then.
-fn whole(stream: &mut TcpStream) -> std::io::Result<String> {
-    let until = Instant::now() + PATIENCE * 5;
+/// All that comes until the end of the connection, which must come by then. Somebody else may listen there, who sends a byte now
+/// and then.
+fn whole(stream: &mut TcpStream, until: Instant) -> std::io::Result<String> {
     let (mut all, mut bytes) = (Vec::new(), vec![0; 65_536]);
     loop {
         let left = until.saturating_duration_since(Instant::now());
@@ -300,11 +321,17 @@ fn whole(stream: &mut TcpStream) -> std::io::Result<String> {
 
 /// Asks a server of ours; the body of its answer.
 pub fn get(address: SocketAddr, path: &str) -> anyhow::Result<String> {
-    let mut stream =
-        TcpStream::connect_timeout(&address, PATIENCE).with_context(|| format!("no answer from {address}"))?;
+    get_within(address, path, PATIENCE * 5)
+}
+
+/// As [`get`], for whoever cannot wait so long.
+pub fn get_within(address: SocketAddr, path: &str, patience: Duration) -> anyhow::Result<String> {
+    let until = Instant::now() + patience;
+    let mut stream = TcpStream::connect_timeout(&address, patience.min(PATIENCE))
+        .with_context(|| format!("no answer from {address}"))?;
     // In one piece: a server that answers before it has read all of it resets the connection, and its answer with it.
     stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n").as_bytes())?;
-    let text = whole(&mut stream).with_context(|| format!("no answer from {address}"))?;
+    let text = whole(&mut stream, until).with_context(|| format!("no answer from {address}"))?;
     let (head, body) = text.split_once("\r\n\r\n").context("not an answer of HTTP")?;
     let status = head.lines().next().unwrap_or_default().to_owned();
     anyhow::ensure!(status.contains(" 200 "), "{address}: {}", body.trim());
@@ -362,7 +389,8 @@ mod tests {
         let (over, number) = (AtomicBool::new(false), AtomicU32::new(0));
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                let mut answer = |path: &str| match path {
+                let mut answer = |asked: Question<'_>| match asked.path {
+                    "/asked" => Ok(Answer::ok("text/plain", format!("{asked:?}"))),
                     "/live" => Ok(Answer::follow(&serde_json::json!("first"))),
                     "/" => Ok(Answer::ok("text/html", "x".repeat(3 << 20))),
                     _ => Ok(Answer::not_found("ask /")),
@@ -393,6 +421,14 @@ mod tests {
                 heard += std::str::from_utf8(&bytes[..len]).unwrap();
             }
             assert!(heard.contains("data: \"first\"\n\ndata: 0\n\ndata: 1\n\n") && !heard.contains("Content-Length"));
+            // A health check asks for the head alone, and gets it, also of what goes on without end.
+            let head = ask(address, "HEAD / HTTP/1.1\r\n\r\n");
+            assert!(head.contains(&format!("Content-Length: {}\r\n", 3 << 20)) && head.ends_with("\r\n\r\n"), "{head}");
+            assert!(ask(address, "HEAD /live HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200"));
+            // Whoever scrapes may have parameters to add.
+            let asked = ask(address, "GET /ask%65d?a=%20&b HTTP/1.1\r\nACCEPT: text/plain\r\n\r\n");
+            assert!(asked.ends_with(r#"{ path: "/asked", query: "a=%20&b", accept: "text/plain" }"#), "{asked}");
+            assert!(ask(address, "PUT / HTTP/1.1\r\n\r\n").contains("\r\nAllow: GET, HEAD\r\n"));
             for (request, status) in [
                 ("POST / HTTP/1.1\r\n\r\n", "405"),
                 ("GET /x HTTP/1.1\r\n\r\n", "404"),

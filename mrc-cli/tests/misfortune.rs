@@ -181,6 +181,35 @@ fn a_log_on_a_disk_that_is_full_for_a_while_goes_on_behind_it() {
     assert!(agent.0.try_wait().unwrap().is_none());
 }
 
+/// It ended, and with it what node_exporter shows.
+#[test]
+fn a_text_file_on_a_disk_that_is_full_for_a_while_is_renewed_behind_it() {
+    if skip("a_text_file_on_a_disk_that_is_full_for_a_while_is_renewed_behind_it") {
+        return;
+    }
+    let folder = folder("textfile");
+    let disk = FullDisk::at(folder.join("disk"));
+    let (filler, file, says) = (disk.0.join("filler"), disk.0.join("mrc.prom"), folder.join("says"));
+    std::fs::remove_file(&filler).unwrap();
+    let mut metrics = Command::new(MRC);
+    metrics.args(["metrics", "--every", "1", "--textfile"]).arg(&file).stdin(Stdio::null()).stdout(Stdio::null());
+    let mut metrics = common::Running(metrics.stderr(std::fs::File::create(&says).unwrap()).spawn().unwrap());
+    eventually("a file", || file.exists().then_some(()));
+    let _ = std::fs::write(&filler, vec![0; 1 << 20]);
+    let told = || std::fs::read_to_string(&says).unwrap();
+    eventually("a word about the disk", || told().contains("No space left").then_some(()));
+    std::thread::sleep(Duration::from_millis(2500));
+    assert!(metrics.0.try_wait().unwrap().is_none() && told().lines().count() == 1, "{}", told());
+    assert!(std::fs::read_to_string(&file).unwrap().ends_with("# EOF\n"), "the last one stays whole");
+    let renewed = || file.metadata().unwrap().modified().unwrap();
+    let before = renewed();
+    std::fs::remove_file(&filler).unwrap();
+    eventually("a new file", || (renewed() > before).then_some(()));
+    // A place that never was one is told at once.
+    let nowhere = mrc(&["metrics", "--every", "1", "--textfile", folder.join("no/mrc.prom").to_str().unwrap()]);
+    assert_eq!(nowhere.status.code(), Some(1));
+}
+
 /// A command with room for so many descriptors; what it says goes into a file.
 fn start_with(files: usize, args: &[&str], says: &Path) -> common::Running {
     let mut shell = Command::new("sh");

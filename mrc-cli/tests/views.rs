@@ -41,6 +41,12 @@ fn metrics_are_served_and_bad_clients_harm_nobody() {
     assert!(body.starts_with("# HELP mrc_devices ") && body.ends_with("# EOF\n"), "{body}");
     assert!(request(port, "GET / HTTP/1.1\r\n\r\n").unwrap().starts_with("HTTP/1.1 404"));
     assert!(request(port, "POST /metrics HTTP/1.1\r\n\r\n").unwrap().starts_with("HTTP/1.1 405"));
+    // A scraper with parameters, a health check, and a scraper of the older format.
+    assert!(request(port, "GET /metrics?module=x HTTP/1.1\r\n\r\n").unwrap().contains("# EOF"));
+    let head = request(port, "HEAD /metrics HTTP/1.1\r\n\r\n").unwrap();
+    assert!(head.starts_with("HTTP/1.1 200 OK") && head.ends_with("\r\n\r\n"), "{head}");
+    let older = request(port, "GET /metrics HTTP/1.1\r\nAccept: text/plain;version=0.0.4\r\n\r\n").unwrap();
+    assert!(older.contains("Content-Type: text/plain; version=0.0.4") && older.contains("# TYPE mrc_discards_total"));
     // One that says nothing, one that never ends: the next is answered.
     let _silent = TcpStream::connect(("127.0.0.1", port)).unwrap();
     let _ = request(port, &"x".repeat(20_000));
@@ -55,7 +61,7 @@ fn metrics_are_served_and_bad_clients_harm_nobody() {
 
 /// Two snapshots of two devices, as `mrc top --record` writes them.
 fn recording(name: &str) -> PathBuf {
-    let device = |name: &str, host: &str, bytes: u64| {
+    let device = |name: &str, host: &str, bytes: u64, ms: u64| {
         let plane = |n: u64, up: bool| {
             serde_json::json!({ "interface": format!("p{n}"), "tx_packets": 0, "rx_packets": 0, "rx_dropped": 0,
                 "tx_bytes": bytes, "up": up, "denied": n == 1 })
@@ -72,12 +78,12 @@ fn recording(name: &str) -> PathBuf {
         let evs = [ev("p0u0", 0, "GOOD"), ev("p0u1", 0, "ASSUMED_BAD"), ev("p1u0", 1, "DENIED")];
         let event = serde_json::json!({ "number": 1, "unix_ms": 1000, "text": "plane=1 UP->DOWN" });
         serde_json::json!({ "name": name, "events": [event], "state": {
-            "pid": 1, "command": "write-bw", "host": host, "seconds": 1.0, "discards": { "icrc": 7 }, "counters": {},
+            "pid": 1, "command": "write-bw", "host": host, "seconds": ms as f64 / 1e3, "discards": { "icrc": 7 }, "counters": {},
             "planes": [plane(0, true), plane(1, true), plane(2, false)], "qps_by_state": { "RTS": 2 },
             "qps": [qp(0x11, 4), qp(0x22, 2)], "qps_left_out": 0,
             "profiles": [{ "index": 0, "users": 2, "evs": evs }] } })
     };
-    let snapshot = |ms: u64, bytes: u64| serde_json::json!({ "unix_ms": ms, "devices": [device("100-0", "hA", bytes), device("200-0", "hB", 0)] });
+    let snapshot = |ms: u64, bytes: u64| serde_json::json!({ "unix_ms": ms, "devices": [device("100-0", "hA", bytes, ms), device("200-0", "hB", 0, ms)] });
     let path = file(name);
     let lines = format!("{}\n{}\n", snapshot(1000, 0), snapshot(2000, 1_000_000_000));
     std::fs::write(&path, lines).unwrap();

@@ -16,14 +16,20 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 
-use crate::http::{self, Answer, Site};
+use crate::http::{self, Answer, Question, Site};
 use crate::interrupt::{self, Interrupt};
 use crate::out::{errln, out};
 use crate::watch::{Asked, Watcher};
 
 /// How often a waiting writer looks whether it shall end.
 const GLANCE: Duration = Duration::from_millis(50);
-const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+const CLASSIC: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// How long the collector may take to answer. Prometheus gives up after 10 s, and the devices' own metrics would go with it.
+const COLLECTOR_PATIENCE: Duration = Duration::from_secs(2);
+/// How long a collector that did not answer is not asked again.
+const COLLECTOR_REST: Duration = Duration::from_secs(10);
 
 /// Arguments of `mrc metrics`.
 #[derive(clap::Args)]
@@ -64,6 +70,30 @@ const MOST_FAULTY: usize = 64;
 
 /// What the collector said; none: it did not answer.
 type Map = Option<serde_json::Value>;
+
+/// The fabric mapper's collector.
+struct Mapper {
+    address: SocketAddr,
+    /// Since when it does not answer.
+    silent: Option<Instant>,
+}
+
+impl Mapper {
+    fn new(address: SocketAddr) -> Self {
+        Self { address, silent: None }
+    }
+
+    fn ask(&mut self) -> Map {
+        if self.silent.is_some_and(|since| since.elapsed() < COLLECTOR_REST) {
+            return None;
+        }
+        let asked = Instant::now();
+        let text = http::get_within(self.address, "/api/state", COLLECTOR_PATIENCE).ok();
+        // One that refuses costs no time.
+        self.silent = (text.is_none() && asked.elapsed() >= COLLECTOR_PATIENCE / 2).then(Instant::now);
+        serde_json::from_str(&text?).ok()
+    }
+}
 
 /// What was read from the devices.
 #[derive(Debug)]
@@ -154,7 +184,7 @@ impl Collector for Scrape {
         }
         let mut all = Families { encoder: &mut encoder, devices: &self.devices };
         all.gauges("mrc_open_seconds", "Time since the device was opened", |c| vec![(vec![], c.seconds)])?;
-        all.counters("mrc_engine", "Counters of the engine that are not zero", |c| list("name", &c.counters))?;
+        all.counters("mrc_engine", "Counters of the engine", |c| list("name", &c.counters))?;
         all.counters("mrc_discards", "Received frames without further effect", |c| list("reason", &c.discards))?;
         all.counters("mrc_plane_packets", "Frames of the engine", |c| {
             planes(c, |plane| vec![(Some("tx"), plane.tx_packets), (Some("rx"), plane.rx_packets)])
@@ -213,6 +243,17 @@ fn by_state(values: &std::collections::BTreeMap<String, u64>) -> Vec<(Labels<'_>
 const MAX_VALUES: usize = 256;
 const MAX_LABEL: usize = 64;
 
+/// Adds the counters that are zero, which devices leave out. A series that begins with the first error shows no increase by it, so
+/// that no alert goes off.
+fn fill(counters: &mut Counters) {
+    let mut number = 0;
+    mrc_core::Stats::default().for_each(|name, _| {
+        let list = if number < mrc_core::Discard::ALL.len() { &mut counters.discards } else { &mut counters.counters };
+        list.entry(name.to_owned()).or_insert(0);
+        number += 1;
+    });
+}
+
 /// Keeps what a device says within its bounds: each value of a label is a series that others store.
 fn bounded(counters: &mut Counters) {
     let Counters { command, host, discards, counters, planes, qps_by_state, evs_by_state, .. } = counters;
@@ -226,13 +267,15 @@ fn bounded(counters: &mut Counters) {
     }
 }
 
-fn scrape(watcher: &mut Watcher, collector: Option<SocketAddr>) -> Scrape {
+fn scrape(watcher: &mut Watcher, collector: Option<&mut Mapper>) -> Scrape {
     let start = Instant::now();
     let Asked { answers: mut devices, left_out, silent } = watcher.ask(&Request::Stats);
-    devices.iter_mut().for_each(|(_, counters)| bounded(counters));
+    for (_, counters) in &mut devices {
+        fill(counters);
+        bounded(counters);
+    }
     let seconds = start.elapsed().as_secs_f64();
-    let ask = |address| -> Map { serde_json::from_str(&http::get(address, "/api/state").ok()?).ok() };
-    Scrape { devices, left_out, silent: silent.len(), seconds, map: collector.map(ask) }
+    Scrape { devices, left_out, silent: silent.len(), seconds, map: collector.map(Mapper::ask) }
 }
 
 fn text(scrape: Scrape) -> anyhow::Result<String> {
@@ -249,17 +292,28 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         out!("{DASHBOARD}");
         return Ok(ExitCode::SUCCESS);
     }
-    let mut watcher = Watcher::default();
+    let (mut watcher, mut collector) = (Watcher::default(), args.collector.map(Mapper::new));
     if let Some(address) = args.listen {
-        return serve(address, args.collector, &mut watcher);
+        return serve(address, collector, &mut watcher);
     }
     let Some(file) = &args.textfile else {
-        out!("{}", text(scrape(&mut watcher, args.collector))?);
+        out!("{}", text(scrape(&mut watcher, collector.as_mut()))?);
         return Ok(ExitCode::SUCCESS);
     };
     let interrupt = Interrupt::install()?;
+    let (mut is_first, mut failing) = (true, false);
     loop {
-        write(file, &classic(&text(scrape(&mut watcher, args.collector))?))?;
+        let text = classic(&text(scrape(&mut watcher, collector.as_mut()))?);
+        match write(file, &text) {
+            // A place that never was one is a wrong command line; a disk may be full for a while.
+            Err(error) if is_first => return Err(error),
+            Err(error) if !failing => {
+                errln!("mrc: {error:#}; the file is not renewed until it can be");
+                failing = true;
+            }
+            written => failing = written.is_err(),
+        }
+        is_first = false;
         let Some(seconds) = args.every else { return Ok(ExitCode::SUCCESS) };
         let next = Instant::now() + Duration::from_secs(seconds);
         while Instant::now() < next {
@@ -271,7 +325,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// The same in the text format 0.0.4, which node_exporter reads: there a counter's family has the name of its series.
+/// The same in the text format 0.0.4, which node_exporter and older scrapers read: there a counter's family has the name of its series.
 fn classic(openmetrics: &str) -> String {
     let is_counter = |name: &str| openmetrics.contains(&format!("# TYPE {name} counter\n"));
     let line = |line: &str| {
@@ -302,12 +356,23 @@ fn write(path: &Path, text: &str) -> anyhow::Result<()> {
         .with_context(|| format!("cannot write {}", path.display()))
 }
 
-fn serve(address: SocketAddr, collector: Option<SocketAddr>, watcher: &mut Watcher) -> anyhow::Result<ExitCode> {
+/// Whether a client takes the text format 0.0.4 and not OpenMetrics.
+fn wants_classic(accept: &str) -> bool {
+    accept.contains("text/plain") && !accept.contains("application/openmetrics-text")
+}
+
+fn serve(address: SocketAddr, mut collector: Option<Mapper>, watcher: &mut Watcher) -> anyhow::Result<ExitCode> {
     let listener = http::listen(address)?;
     let interrupt = Interrupt::install()?;
     errln!("metrics at http://{}/metrics", listener.local_addr()?);
-    let mut answer = |path: &str| match path {
-        "/metrics" => Ok(Answer::ok(CONTENT_TYPE, text(scrape(watcher, collector))?)),
+    let mut answer = |asked: Question<'_>| match asked.path {
+        "/metrics" => {
+            let text = text(scrape(watcher, collector.as_mut()))?;
+            Ok(match wants_classic(asked.accept) {
+                true => Answer::ok(CLASSIC, classic(&text)),
+                false => Answer::ok(OPENMETRICS, text),
+            })
+        }
         _ => Ok(Answer::not_found("metrics are at /metrics")),
     };
     let site = Site { answer: &mut answer, news: &mut || None, own_names_only: false };
@@ -389,6 +454,61 @@ mod tests {
         let before = serde_json::to_value(&device).unwrap();
         bounded(&mut device);
         assert_eq!(serde_json::to_value(&device).unwrap(), before);
+    }
+
+    /// `increase()` over the first error of a kind was 0.
+    #[test]
+    fn a_counter_is_there_before_it_counts() {
+        let mut counters = full().devices.swap_remove(0).1;
+        fill(&mut counters);
+        let (mut device, before) = (counters.clone(), counters);
+        bounded(&mut device);
+        assert_eq!((&device.discards, &device.counters), (&before.discards, &before.counters), "all have room");
+        let text = text(Scrape { devices: vec![("17-0".into(), before)], ..full() }).unwrap();
+        let series = |name: &str, label: &str, value: u64| {
+            let device = r#"host="hA",command="we\"ird",device="17-0""#;
+            let line = format!("{name}{{{device},{label}}} {value}");
+            assert!(text.lines().any(|is| is == line), "{line}\n{text}");
+        };
+        series("mrc_discards_total", "reason=\"icrc\"", 3);
+        series("mrc_discards_total", "reason=\"stranger\"", 0);
+        series("mrc_engine_total", "name=\"tx_data\"", 5);
+        series("mrc_engine_total", "name=\"retransmitted\"", 0);
+        assert!(text.lines().filter(|line| line.contains("device=")).count() < 200, "{text}");
+    }
+
+    #[test]
+    fn a_collector_that_hangs_costs_a_scrape_little() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut mapper = Mapper::new(listener.local_addr().unwrap());
+        let begun = Instant::now();
+        assert_eq!(mapper.ask(), None);
+        // For a while it is not asked again.
+        for _ in 0..10 {
+            assert_eq!(mapper.ask(), None);
+        }
+        assert!(begun.elapsed() < COLLECTOR_PATIENCE * 2, "{:?}", begun.elapsed());
+        // One that answers again is heard.
+        mapper.silent = Instant::now().checked_sub(COLLECTOR_REST);
+        let server = std::thread::spawn(move || {
+            // The first connection is that of the question without an answer.
+            let streams: Vec<_> = (0..2).map(|_| listener.accept().unwrap().0).collect();
+            let _ = std::io::Read::read(&mut &streams[1], &mut [0; 1024]).unwrap();
+            (&streams[1]).write_all(b"HTTP/1.1 200 OK\r\n\r\n{\"faulty\":[]}").unwrap();
+        });
+        assert!(mapper.ask().is_some() && mapper.silent.is_none());
+        server.join().unwrap();
+    }
+
+    #[test]
+    fn a_scraper_gets_the_format_that_it_takes() {
+        for accept in ["", "*/*", "application/openmetrics-text;version=1.0.0;q=0.8,text/plain;version=0.0.4;q=0.5,*/*"]
+        {
+            assert!(!wants_classic(accept), "{accept}");
+        }
+        for accept in ["text/plain;version=0.0.4", "text/plain;version=0.0.4;q=1,*/*;q=0.1"] {
+            assert!(wants_classic(accept), "{accept}");
+        }
     }
 
     #[test]

@@ -20,7 +20,7 @@ use super::enforce;
 use super::host::lab_fabric;
 use super::web;
 use crate::cmd::lab::configurations;
-use crate::http::{self, Answer, Site};
+use crate::http::{self, Answer, Question, Site};
 use crate::interrupt::{self, Interrupt};
 use crate::out::{errln, outln};
 use crate::usage::usage;
@@ -257,9 +257,11 @@ impl Map {
     }
 
     /// An answer to a question over HTTP.
-    pub fn answer(&self, path: &str) -> anyhow::Result<Answer> {
-        let (path, query) = path.split_once('?').unwrap_or((path, ""));
-        let after = || query.strip_prefix("after=").and_then(|number| number.parse().ok()).unwrap_or(0);
+    pub fn answer(&self, Question { path, query, .. }: Question<'_>) -> anyhow::Result<Answer> {
+        let after = || {
+            let after = query.split('&').find_map(|part| part.strip_prefix("after="));
+            after.and_then(|number| number.parse().ok()).unwrap_or(0)
+        };
         if let Some(page) = web::page(path) {
             return Ok(page);
         }
@@ -299,7 +301,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     std::thread::scope(|scope| {
         let answers = scope.spawn(|| {
             let is_over = || interrupt.is_set() || over.load(Ordering::Relaxed);
-            let (answer, news) = (&mut |path: &str| lock().answer(path), &mut || lock().news());
+            let (answer, news) = (&mut |asked: Question<'_>| lock().answer(asked), &mut || lock().news());
             http::serve(&questions, &is_over, Site { answer, news, own_names_only: true })
         });
         let mut peers = peers::Peers::new(&agents, key, certificates, fabric.hosts);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::collect::Map;
 use super::collect::store::Store;
-use crate::http::{self, Answer, Site};
+use crate::http::{self, Answer, Question, Site};
 use crate::interrupt::{self, Interrupt};
 use crate::out::outln;
 
@@ -63,7 +63,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let (interrupt, start) = (Interrupt::install()?, Instant::now());
     outln!("http://{}/", listener.local_addr()?);
     let over = || args.seconds.is_some_and(|seconds| start.elapsed() >= Duration::from_secs(seconds));
-    let (answer, news) = (&mut |path: &str| map.borrow().answer(path), &mut || map.borrow_mut().news());
+    let (answer, news) = (&mut |asked: Question<'_>| map.borrow().answer(asked), &mut || map.borrow_mut().news());
     let site = Site { answer, news, own_names_only: true };
     http::serve(&listener, &|| interrupt.is_set() || over(), site)?;
     Ok(if interrupt.is_set() { ExitCode::from(interrupt::EXIT_CODE) } else { ExitCode::SUCCESS })
