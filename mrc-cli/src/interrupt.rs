@@ -2,8 +2,8 @@
 //! them: the first signal ends the work and keeps what there is, a second one ends the program at once; both exit with
 //! [`EXIT_CODE`].
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -46,9 +46,33 @@ pub fn on_usr1() -> anyhow::Result<Arc<AtomicBool>> {
     Ok(flag)
 }
 
+/// Whether nothing else is done about a signal.
+static UNHEARD: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+
+/// Lets SIGINT and SIGTERM end the first process of a container, too: the kernel ignores what that one does not catch. Commands that
+/// catch signals take it back.
+pub fn end_as_first_process() {
+    if std::process::id() != 1 {
+        return;
+    }
+    let unheard = UNHEARD.get_or_init(|| Arc::new(AtomicBool::new(true)));
+    for signal in [SIGINT, SIGTERM] {
+        // Without it only SIGKILL ends the command.
+        let _ = signal_hook::flag::register_conditional_shutdown(signal, EXIT_CODE.into(), Arc::clone(unheard));
+    }
+}
+
+/// From now on somebody catches SIGINT and SIGTERM.
+pub fn is_caught() {
+    if let Some(unheard) = UNHEARD.get() {
+        unheard.store(false, Ordering::Relaxed);
+    }
+}
+
 /// Does `first`, on a thread of its own, when the first signal comes.
 pub fn on_signal(first: impl FnOnce() + Send + 'static) -> anyhow::Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
+    is_caught();
     let wait = move || {
         signals.forever().next();
         first();

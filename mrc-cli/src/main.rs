@@ -51,6 +51,7 @@ struct Cli {
 }
 
 fn main() -> ExitCode {
+    interrupt::end_as_first_process();
     // Nobody reads what cannot be written.
     mrc_verbs_shim::logging::start("mrc", |line| drop(writeln!(std::io::stderr(), "{line}")));
     let help = color::When::of(std::env::args_os().map(|arg| arg.to_string_lossy().into_owned())).of_help();

@@ -9,6 +9,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus};
 
+use crate::interrupt;
 use crate::usage::usage;
 use anyhow::{Context as _, anyhow, bail};
 use mrc_verbs_shim::host::{CONFIG_VARIABLE, HostFile};
@@ -18,6 +19,7 @@ use nix::sched::{CloneFlags, unshare};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, geteuid, mkdtemp};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
+use rustix::process::WaitOptions;
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
@@ -143,8 +145,9 @@ impl Scratch {
     fn new(root: &Path) -> anyhow::Result<Self> {
         Self::sweep(root);
         loop {
-            let path = mkdtemp(&root.join(format!("{SCRATCH}XXXXXX")))
-                .with_context(|| format!("cannot make a directory in {}", root.display()))?;
+            let path = mkdtemp(&root.join(format!("{SCRATCH}XXXXXX"))).with_context(|| {
+                format!("cannot make a directory in {} (TMPDIR names another place)", root.display())
+            })?;
             // Somebody else may sweep it before it is locked.
             let file = match fs::File::open(&path) {
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
@@ -204,13 +207,17 @@ fn supervise(command: &mut Command) -> anyhow::Result<ExitStatus> {
     let ignored = ignored(&fs::read_to_string("/proc/self/status").unwrap_or_default());
     let caught = PASSED_ON.into_iter().chain(OF_TERMINALS).filter(|signal| ignored & (1 << (signal - 1)) == 0);
     let mut signals = Signals::new(caught.chain([SIGCHLD]))?;
-    let mut child = command.spawn()?;
+    interrupt::is_caught();
+    let child = Pid::from_raw(command.spawn()?.id().cast_signed());
     loop {
-        if let Some(status) = child.try_wait()? {
-            return Ok(status);
+        // In a container we may be its first process: what the program leaves behind becomes our child, too.
+        while let Some((pid, status)) = rustix::process::wait(WaitOptions::NOHANG)? {
+            if pid.as_raw_nonzero().get() == child.as_raw() {
+                return Ok(ExitStatus::from_raw(status.as_raw()));
+            }
         }
         for signal in signals.wait().filter(|signal| PASSED_ON.contains(signal)) {
-            kill(Pid::from_raw(child.id().cast_signed()), Signal::try_from(signal)?)?;
+            kill(child, Signal::try_from(signal)?)?;
         }
     }
 }
