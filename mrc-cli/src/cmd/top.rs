@@ -15,6 +15,7 @@ use crate::out::outln;
 use crate::watch::{self, Snapshot, Watcher};
 use model::Model;
 
+mod columns;
 mod model;
 mod screen;
 

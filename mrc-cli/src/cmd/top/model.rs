@@ -150,12 +150,13 @@ impl Model {
         now.devices.iter().find(|device| Some(&device.name) == self.device.as_ref()).or(now.devices.first())
     }
 
-    /// The same device before, and the seconds since then.
+    /// The same device before, and the seconds since then by its own clock: that of the machine may be set, and another device may
+    /// have taken the name.
     fn before(&self, name: &str) -> Option<(&Seen, f64)> {
         let (now, before) = self.pair()?;
-        let before = before?;
-        let seconds = now.unix_ms.saturating_sub(before.unix_ms) as f64 / 1e3;
-        before.devices.iter().find(|device| device.name == name).map(|device| (device, seconds))
+        let find = |snapshot: &'_ Snapshot| snapshot.devices.iter().position(|device| device.name == name);
+        let (new, old) = (&now.devices[find(now)?], &before?.devices[find(before?)?]);
+        Some((old, new.state.counters.seconds - old.state.counters.seconds))
     }
 
     /// All devices.
@@ -366,7 +367,8 @@ mod tests {
 
     fn seen(name: &str, tx: u64, qps: Vec<Qp>) -> Seen {
         let plane = Plane { interface: "p0".into(), tx_bytes: tx, up: true, denied: tx > 0, ..Plane::default() };
-        let counters = Counters { host: "hA".into(), planes: vec![plane], ..Counters::default() };
+        let seconds = 7.0 + tx as f64 / 500.0;
+        let counters = Counters { host: "hA".into(), planes: vec![plane], seconds, ..Counters::default() };
         let state = State { counters, qps, ..State::default() };
         let event = Happened { number: tx + 1, unix_ms: tx, text: format!("at {tx}") };
         Seen { name: name.into(), state, events: vec![event] }
@@ -397,6 +399,21 @@ mod tests {
         let planes = model.planes();
         assert_eq!((planes[0].state, (planes[0].tx_gbit * 1e9).round()), ("DENIED", 4000.0));
         assert_eq!(model.devices().iter().map(|row| (row.tx_gbit * 1e9).round()).collect::<Vec<_>>(), [4000.0, 0.0]);
+    }
+
+    #[test]
+    fn rates_need_no_clock_of_the_machine() {
+        let mut model = model();
+        let take = |model: &mut Model, unix_ms, tx| {
+            let devices = vec![seen("1-0", tx, vec![])];
+            model.take(Snapshot { unix_ms, devices, left_out: 0, silent: vec![] });
+            (model.planes()[0].tx_gbit * 1e9).round()
+        };
+        // Set back by a minute, and on by an hour.
+        assert_eq!(take(&mut model, 0, 2000), 4000.0);
+        assert_eq!(take(&mut model, 3_600_000, 3000), 4000.0);
+        // A process in a container has the number of the one before it.
+        assert_eq!(take(&mut model, 3_600_500, 500), 0.0);
     }
 
     #[test]

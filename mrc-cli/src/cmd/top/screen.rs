@@ -4,8 +4,9 @@ use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Block, Borders, Paragraph, Row, Table};
+use ratatui::widgets::{Block, Borders, Paragraph};
 
+use super::columns::{Column, Columns, number, words};
 use super::model::Model;
 
 const TITLE: Style = Style::new().add_modifier(Modifier::BOLD);
@@ -15,6 +16,9 @@ const WARN: Style = Style::new().fg(Color::Yellow);
 
 /// Paths that are shown of a queue pair.
 const MOST_PATHS: usize = 16;
+
+/// Columns that the states of paths have at least.
+const PATHS_WIDTH: u16 = 14;
 
 /// Draws everything.
 pub fn draw(frame: &mut Frame<'_>, model: &Model) {
@@ -32,8 +36,12 @@ pub fn draw(frame: &mut Frame<'_>, model: &Model) {
     let [head, device_area, plane_area, qp_area, path_area, below, foot] = Layout::vertical(rows).areas(frame.area());
     header(frame, head, model);
     device_table(frame, device_area, model);
-    let [left, right] = Layout::horizontal([Constraint::Percentage(62), Constraint::Percentage(38)]).areas(plane_area);
-    plane_table(frame, left, model);
+    let planes = plane_table(model);
+    // Room for the states of paths stays.
+    let least = (planes.least_width() + 1).min(plane_area.width.saturating_sub(PATHS_WIDTH));
+    let width = least.max((u32::from(plane_area.width) * 62 / 100) as u16);
+    let [left, right] = Layout::horizontal([Constraint::Length(width), Constraint::Min(0)]).areas(plane_area);
+    planes.draw(frame, left, 1, TITLE, block("planes".into()));
     ev_map(frame, right, model);
     qp_table(frame, qp_area, model);
     path_table(frame, path_area, model);
@@ -73,11 +81,6 @@ fn footer(frame: &mut Frame<'_>, area: Rect, model: &Model) {
     frame.render_widget(Line::raw(text), area);
 }
 
-fn table<'a>(head: &[&'static str], widths: &[u16], rows: Vec<Row<'a>>, title: String) -> Table<'a> {
-    let widths: Vec<Constraint> = widths.iter().map(|width| Constraint::Length(*width)).collect();
-    Table::new(rows, widths).header(Row::new(head.to_vec()).style(TITLE)).block(block(title)).column_spacing(1)
-}
-
 fn device_table(frame: &mut Frame<'_>, area: Rect, model: &Model) {
     let all = model.devices();
     if all.is_empty() {
@@ -97,20 +100,30 @@ fn device_table(frame: &mut Frame<'_>, area: Rect, model: &Model) {
             row.name,
             row.host,
             row.command,
-            format!("{:>9.3}", row.tx_gbit),
-            format!("{:>9.3}", row.rx_gbit),
-            format!("{:>9.0}", row.retransmitted),
-            format!("{:>9.0}", row.discards),
-            format!("{:>6}", row.qps),
+            format!("{:.3}", row.tx_gbit),
+            format!("{:.3}", row.rx_gbit),
+            format!("{:.0}", row.retransmitted),
+            format!("{:.0}", row.discards),
+            row.qps.to_string(),
             denied.to_owned(),
         ];
-        Row::new(cells).style(style)
+        (style, cells.map(Span::raw).to_vec())
     });
-    let head = ["process", "host", "command", "  tx Gb/s", "  rx Gb/s", "  resent/s", "discard/s", "   QPs", ""];
-    frame.render_widget(table(&head, &[14, 8, 14, 9, 9, 10, 9, 6, 7], rows.collect(), "devices".into()), area);
+    const COLUMNS: &[Column] = &[
+        words("process", 14, 0),
+        words("host", 8, 3),
+        words("command", 14, 8),
+        number("tx Gb/s", 9, 1),
+        number("rx Gb/s", 9, 2),
+        number("resent/s", 10, 5),
+        number("discard/s", 9, 6),
+        number("QPs", 6, 7),
+        words("", 7, 4),
+    ];
+    Columns::new(COLUMNS, rows).draw(frame, area, 0, TITLE, block("devices".into()));
 }
 
-fn plane_table(frame: &mut Frame<'_>, area: Rect, model: &Model) {
+fn plane_table(model: &Model) -> Columns<'static> {
     let rows = model.planes().into_iter().enumerate().map(|(number, row)| {
         let style = match row.state {
             "up" => GOOD,
@@ -120,16 +133,24 @@ fn plane_table(frame: &mut Frame<'_>, area: Rect, model: &Model) {
         let cells = [
             Span::raw(format!("{number} {}", row.interface)),
             Span::styled(row.state, style),
-            Span::raw(format!("{:>8.3}", row.tx_gbit)),
-            Span::raw(format!("{:>8.3}", row.rx_gbit)),
-            Span::raw(format!("{:>8.0}", row.tx_packets)),
-            Span::raw(format!("{:>8.0}", row.rx_packets)),
-            Span::raw(format!("{:>7}", row.dropped)),
+            Span::raw(format!("{:.3}", row.tx_gbit)),
+            Span::raw(format!("{:.3}", row.rx_gbit)),
+            Span::raw(format!("{:.0}", row.tx_packets)),
+            Span::raw(format!("{:.0}", row.rx_packets)),
+            Span::raw(row.dropped.to_string()),
         ];
-        Row::new(cells)
+        (Style::new(), cells.to_vec())
     });
-    let head = ["plane", "state", " tx Gb/s", " rx Gb/s", "  tx p/s", "  rx p/s", "dropped"];
-    frame.render_widget(table(&head, &[10, 6, 8, 8, 8, 8, 7], rows.collect(), "planes".into()), area);
+    const COLUMNS: &[Column] = &[
+        words("plane", 10, 0),
+        words("state", 6, 0),
+        number("tx Gb/s", 8, 1),
+        number("rx Gb/s", 8, 2),
+        number("tx p/s", 8, 4),
+        number("rx p/s", 8, 5),
+        number("dropped", 7, 3),
+    ];
+    Columns::new(COLUMNS, rows)
 }
 
 /// A letter per entropy value, a row per plane: what all queue pairs together know of it.
@@ -168,31 +189,32 @@ fn qp_table(frame: &mut Frame<'_>, area: Rect, model: &Model) {
     let rows = all.iter().skip(model.scrolled()).take(room).map(|row| {
         let [good, skip, bad, denied, active] = row.evs;
         let style = if row.state == "ERROR" { BAD } else { Style::new() };
-        Row::new([
+        let cells = [
             Span::raw(format!("{:#08x}", row.qpn)),
             Span::styled(row.state.clone(), style),
-            Span::raw(format!("{:>9.3}", row.tx_gbit)),
-            Span::raw(format!("{:>9.3}", row.rx_gbit)),
-            Span::raw(format!("{:>9}", row.cwnd_bytes.map_or_else(|| "-".to_owned(), bytes))),
-            Span::raw(row.rtt_us.map_or_else(|| format!("{:>9}", "-"), |rtt| format!("{rtt:>9.1}"))),
-            Span::raw(format!("{:>9.0}", row.retransmitted)),
+            Span::raw(format!("{:.3}", row.tx_gbit)),
+            Span::raw(format!("{:.3}", row.rx_gbit)),
+            Span::raw(row.cwnd_bytes.map_or_else(|| "-".to_owned(), bytes)),
+            Span::raw(row.rtt_us.map_or_else(|| "-".to_owned(), |rtt| format!("{rtt:.1}"))),
+            Span::raw(format!("{:.0}", row.retransmitted)),
             Span::styled(format!("{good}/{skip}/{bad}/{denied} ({active})"), if bad > 0 { WARN } else { Style::new() }),
-        ])
+        ];
+        (Style::new(), cells.to_vec())
     });
-    let head = [
-        "QP",
-        "state",
-        "  tx Gb/s",
-        "  rx Gb/s",
-        "   window",
-        "   rtt us",
-        " resent/s",
-        "good/skip/bad/denied (active)",
+    const COLUMNS: &[Column] = &[
+        words("QP", 9, 0),
+        words("state", 6, 0),
+        number("tx Gb/s", 9, 1),
+        number("rx Gb/s", 9, 2),
+        number("window", 9, 6),
+        number("rtt us", 9, 5),
+        number("resent/s", 9, 4),
+        words("good/skip/bad/denied (active)", 30, 3),
     ];
     let order = if model.reversed() { ", reversed" } else { "" };
     let filter = if model.filter().is_empty() { String::new() } else { format!(", filter {}", model.filter()) };
     let title = format!("queue pairs: {} of {total}, by {}{order}{filter}", all.len(), model.sort().name());
-    frame.render_widget(table(&head, &[9, 6, 9, 9, 9, 9, 9, 30], rows.collect(), title), area);
+    Columns::new(COLUMNS, rows).draw(frame, area, 0, TITLE, block(title));
 }
 
 /// Loads of paths, where the selector keeps them.
@@ -204,19 +226,28 @@ fn path_table(frame: &mut Frame<'_>, area: Rect, model: &Model) {
             "DENIED" => WARN,
             _ => BAD,
         };
-        Row::new([
+        let cells = [
             Span::raw(path.name.clone()),
             Span::styled(path.state.clone(), style),
-            Span::raw(format!("{:>9.1}", f64::from(path.delay_ns) / 1e3)),
-            Span::raw(format!("{:>9}", path.bandwidth_mbps)),
-            Span::raw(format!("{:>9}", bytes(path.load_bytes.into()))),
-            Span::raw(format!("{:>7}", path.placed_packets)),
+            Span::raw(format!("{:.1}", f64::from(path.delay_ns) / 1e3)),
+            Span::raw(path.bandwidth_mbps.to_string()),
+            Span::raw(bytes(path.load_bytes.into())),
+            Span::raw(path.placed_packets.to_string()),
             Span::raw(if path.telemetry { "telemetry" } else { "round trips" }),
-        ])
+        ];
+        (Style::new(), cells.to_vec())
     });
-    let head = ["path", "state", " delay us", "     Mb/s", "     load", " placed", "from"];
+    const COLUMNS: &[Column] = &[
+        words("path", 9, 0),
+        words("state", 11, 0),
+        number("delay us", 9, 1),
+        number("Mb/s", 9, 3),
+        number("load", 9, 2),
+        number("placed", 7, 4),
+        words("from", 11, 5),
+    ];
     let title = format!("paths of {qpn:#08x}");
-    frame.render_widget(table(&head, &[9, 11, 9, 9, 9, 7, 11], rows.collect(), title), area);
+    Columns::new(COLUMNS, rows).draw(frame, area, 0, TITLE, block(title));
 }
 
 fn discards(frame: &mut Frame<'_>, area: Rect, model: &Model) {
