@@ -1,13 +1,15 @@
 //! The collector's memory on disk: events and the faults that are open, in SQLite. Bounded; a disk that is full or a file
 //! that breaks costs the history, not the map.
 
+use std::ffi::{OsStr, OsString};
 use std::fs::{File, TryLockError};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use anyhow::Context as _;
 use mrc_mapper::Fabric;
 use mrc_mapper::topology::{Component, Direction};
-use rusqlite::{Connection, OpenFlags, OptionalExtension as _, params};
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension as _, params};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -63,26 +65,37 @@ impl Store {
             )?;
             Ok(db)
         };
-        let db = open().with_context(|| format!("cannot use the database {}", path.display()))?;
-        let store = Self { db, broken: false, _lock: Some(sole_writer(path)?) };
-        store.check_version(path)?;
-        store.db.pragma_update(None, "user_version", VERSION)?;
-        let text = serde_json::to_string(&fabric)?;
-        let was = store.about_fabric()?;
-        anyhow::ensure!(
-            was.as_deref().is_none_or(|was| was == text),
-            "{} holds the history of another fabric, {}: name another file",
-            path.display(),
-            was.unwrap_or_default(),
-        );
-        store.db.execute("INSERT OR IGNORE INTO about (name, value) VALUES ('fabric', ?1)", [text])?;
-        Ok(store)
+        let begin = || -> anyhow::Result<Self> {
+            let store = Self { db: open()?, broken: false, _lock: Some(sole_writer(path)?) };
+            store.check_version(path)?;
+            store.db.pragma_update(None, "user_version", VERSION)?;
+            let text = serde_json::to_string(&fabric)?;
+            let was = store.about_fabric()?;
+            anyhow::ensure!(
+                was.as_deref().is_none_or(|was| was == text),
+                "{} holds the history of another fabric, {}: name another file",
+                path.display(),
+                was.unwrap_or_default(),
+            );
+            store.db.execute("INSERT OR IGNORE INTO about (name, value) VALUES ('fabric', ?1)", [text])?;
+            // A page that is damaged shows here, and not when the map goes on.
+            store.open_faults()?;
+            Ok(store)
+        };
+        begin().map_err(|error| match error.downcast_ref::<rusqlite::Error>() {
+            None => error,
+            Some(cause) => {
+                let is_damaged = cause.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt);
+                let cure = if is_damaged { "; move it away: only its history is lost" } else { "" };
+                let named = format!("cannot use the database {}{cure}", path.display());
+                error.context(named)
+            }
+        })
     }
 
     /// Opens a file for reading, and says of which fabric it is.
     pub fn read(path: &Path) -> anyhow::Result<(Self, Fabric)> {
-        let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)
-            .with_context(|| format!("cannot read the database {}", path.display()))?;
+        let db = read_only(path).with_context(|| format!("cannot read the database {}", path.display()))?;
         let store = Self { db, broken: false, _lock: None };
         let read = || -> anyhow::Result<Fabric> {
             store.check_version(path)?;
@@ -191,6 +204,32 @@ fn event(row: &rusqlite::Row<'_>) -> rusqlite::Result<Event> {
     })
 }
 
+/// Opens a database for reading. SQLite shares it with its writer through a file beside it. Where none can be made, as on a medium
+/// that cannot be written, and no writer left anything behind, the file is all there is.
+fn read_only(path: &Path) -> rusqlite::Result<Connection> {
+    let open = |name: &OsStr, flags| {
+        let db = Connection::open_with_flags(name, flags)?;
+        db.query_row("SELECT count(*) FROM sqlite_master", [], |_| Ok(()))?;
+        Ok(db)
+    };
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    match open(path.as_os_str(), OpenFlags::SQLITE_OPEN_READ_ONLY) {
+        Err(_) if path.exists() && !Path::new(&log).exists() => {
+            let mut uri = OsString::from("file:");
+            for byte in path.as_os_str().as_bytes() {
+                match byte {
+                    b'%' | b'?' | b'#' => uri.push(format!("%{byte:02x}")),
+                    _ => uri.push(OsStr::from_bytes(&[*byte])),
+                }
+            }
+            uri.push("?immutable=1");
+            open(&uri, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI)
+        }
+        opened => opened,
+    }
+}
+
 /// A lock on a file beside the database, for as long as the collector lives: SQLite locks for single statements only, and would lose its
 /// locks if the database itself were opened here.
 fn sole_writer(path: &Path) -> anyhow::Result<File> {
@@ -263,6 +302,53 @@ mod tests {
         for path in [path, broken] {
             let _ = std::fs::remove_file(path);
         }
+    }
+
+    /// Nobody knew which file it was, nor what to do.
+    #[test]
+    fn a_damaged_file_is_named_with_its_cure() {
+        let path = file("damaged");
+        let mut store = Store::open(&path, FABRIC).unwrap();
+        (0..2000).for_each(|at| store.add(at, "p0", "faulty", 1.0, &Value::String("x".repeat(500))));
+        drop(store);
+        let whole = std::fs::read(&path).unwrap();
+        for damage in 2..12 {
+            let mut bytes = whole.clone();
+            bytes[damage * 4096..(damage + 1) * 4096].fill(0xa5);
+            std::fs::write(&path, bytes).unwrap();
+            if let Err(error) = Store::open(&path, FABRIC) {
+                let says = format!("{error:#}");
+                assert!(says.contains(&path.display().to_string()) && says.contains("move it away"), "{says}");
+            }
+        }
+        std::fs::write(&path, &whole[..4096 * 3]).unwrap();
+        let says = format!("{:#}", Store::open(&path, FABRIC).err().unwrap());
+        assert!(says.contains(&path.display().to_string()) && says.contains("move it away"), "{says}");
+        let _ = std::fs::remove_file(path);
+    }
+
+    #[test]
+    fn a_history_that_nobody_may_write_can_be_read() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = std::env::temp_dir().join(format!("mrc-store-{}-read#only?", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("100%.db");
+        let mut store = Store::open(&path, FABRIC).unwrap();
+        store.add(1, "p0", "faulty", 1.0, &Value::Null);
+        drop(store);
+        // Root may write everywhere but here.
+        let mount = |args: &[&str]| std::process::Command::new("mount").args(args).arg(&folder).status();
+        let mounted = nix::unistd::geteuid().is_root()
+            && mount(&["--bind", folder.to_str().unwrap()]).is_ok_and(|status| status.success())
+            && mount(&["-o", "remount,bind,ro"]).is_ok_and(|status| status.success());
+        std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o500)).ok();
+        let read = Store::read(&path).map(|(store, fabric)| (store.last_event(), fabric));
+        if mounted {
+            assert!(std::process::Command::new("umount").arg(&folder).status().unwrap().success());
+        }
+        std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o700)).unwrap();
+        assert_eq!(read.unwrap(), (1, FABRIC));
+        std::fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]

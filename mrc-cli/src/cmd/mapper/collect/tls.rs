@@ -3,7 +3,7 @@
 //! The collector's certificate has the name [`COLLECTOR`]; an agent's has the name of its host, and is good for no other
 //! host. Both are checked by the other side before anything is told.
 
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -47,6 +47,13 @@ fn certificates(path: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
     read().with_context(|| format!("cannot read a certificate from {}", path.display()))
 }
 
+/// Whether nobody but its owner opens a file of this mode. Secrets of containers and credentials of systemd are root's, and a group
+/// of their own may read them.
+fn is_closed(mode: u32, owner: u32) -> bool {
+    let others = if owner == 0 { 0o037 } else { 0o077 };
+    mode & others == 0
+}
+
 impl Files {
     fn read(folder: &Path) -> anyhow::Result<Self> {
         let mut roots = RootCertStore::empty();
@@ -55,12 +62,8 @@ impl Files {
             roots.add(certificate).with_context(|| format!("{} holds no authority", authority.display()))?;
         }
         let key = folder.join("key.pem");
-        let mode = std::fs::metadata(&key).with_context(|| format!("cannot read {}", key.display()))?;
-        anyhow::ensure!(
-            mode.permissions().mode() & 0o077 == 0,
-            "{} can be read by others: chmod 600 it",
-            key.display()
-        );
+        let about = std::fs::metadata(&key).with_context(|| format!("cannot read {}", key.display()))?;
+        anyhow::ensure!(is_closed(about.mode(), about.uid()), "{} can be read by others: chmod 600 it", key.display());
         let chain = certificates(&folder.join("cert.pem"))?;
         let read = PrivateKeyDer::from_pem_file(&key);
         let key = read.with_context(|| format!("cannot read a private key from {}", key.display()))?;

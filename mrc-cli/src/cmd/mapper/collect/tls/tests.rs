@@ -1,5 +1,6 @@
 //! An agent's uplink and the collector's side in one process, over a Unix socket.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
 
@@ -182,4 +183,21 @@ fn wrong_files_are_named_with_the_cure() {
     }
     let text = said(folder("mixed", ["collector", "collector", "hA"]));
     assert!(text.contains("cert.pem and key.pem of") && text.contains("do not belong together"), "{text}");
+}
+
+/// A program in a container that is not root could not read its key: root owns it there, and the program's group reads it.
+#[test]
+fn a_key_of_root_may_be_readable_for_a_group() {
+    for (mode, owner, closed) in [
+        (0o600, 1000, true),
+        (0o400, 0, true),
+        (0o440, 0, true),
+        (0o640, 0, true),
+        (0o640, 1000, false),
+        (0o660, 0, false),
+        (0o644, 0, false),
+        (0o604, 1000, false),
+    ] {
+        assert_eq!(is_closed(mode, owner), closed, "{mode:o} of {owner}");
+    }
 }
