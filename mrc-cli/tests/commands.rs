@@ -150,6 +150,36 @@ fn a_program_finds_device_and_library_whoever_runs_it() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
+/// A limit of processes, as containers have it, was a panic.
+#[test]
+fn a_thread_that_cannot_be_made_is_told() {
+    if effective_uid() != 0 {
+        eprintln!("skipped: needs root to be a user without processes");
+        return;
+    }
+    let (folder, config, library) = host_files("mrc-threads");
+    let (program, key) = (folder.join("mrc"), folder.join("key"));
+    std::fs::copy(env!("CARGO_BIN_EXE_mrc"), &program).unwrap();
+    std::fs::write(&key, [7; 16]).unwrap();
+    for path in [&folder, &key, &config, &library] {
+        std::os::unix::fs::chown(path, Some(61_234), None).unwrap();
+    }
+    let text = |path: &PathBuf| path.to_str().unwrap().to_owned();
+    let db = text(&folder.join("map.db"));
+    let verbs_run = format!("verbs-run --config {} --library {} -- true", text(&config), text(&library));
+    let collect = format!("mapper collect --fabric 2,2,4,2 --key {} --db {db} --listen {db}.sock", text(&key));
+    // The second thread of the collector is that for signals.
+    for (command, threads) in [(verbs_run, 1), (collect.clone(), 1), (collect + " --http 127.0.0.1:18798", 2)] {
+        let script = format!("ulimit -u {threads}; exec {} {command}", text(&program));
+        let user = ["--reuid=61234", "--regid=61234", "--clear-groups", "--", "bash", "-c"];
+        let output = Command::new("setpriv").args(user).arg(script).current_dir("/").output().unwrap();
+        let says = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(code(&output), 1, "{command}: {says}");
+        assert!(says.contains("cannot make a thread") && !says.contains("panicked"), "{command}: {says}");
+    }
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
 /// A configuration and something to take for the library, in a folder of their own.
 fn host_files(name: &str) -> (PathBuf, PathBuf, PathBuf) {
     let folder = std::env::temp_dir().join(format!("{name}-{}", std::process::id()));

@@ -172,10 +172,12 @@ pub fn enter<R: Send>(name: &str, f: impl FnOnce() -> R + Send) -> Result<R, Lab
     let path = format!("/run/netns/{name}");
     let file = File::open(&path).map_err(|error| os(format!("network namespace {name} ({path})"), error))?;
     std::thread::scope(|scope| {
-        let inside = scope.spawn(|| {
+        let work = || {
             setns(&file, CloneFlags::CLONE_NEWNET).map_err(|errno| os(format!("entering {name}"), errno.into()))?;
             Ok(f())
-        });
+        };
+        let inside = std::thread::Builder::new().spawn_scoped(scope, work);
+        let inside = inside.map_err(|error| os(format!("a thread in {name}"), error))?;
         match inside.join() {
             Ok(result) => result,
             Err(panic) => std::panic::resume_unwind(panic),

@@ -107,7 +107,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     // A thread of its own: the namespaces are the thread's and its children's, and end with them.
     let status = match host.namespace.as_deref().filter(|_| in_lab) {
         Some(namespace) => mrc_lab::enter(namespace, start)??,
-        None => std::thread::scope(|scope| scope.spawn(start).join()).map_err(|_| anyhow::anyhow!("thread died"))??,
+        None => std::thread::scope(|scope| {
+            let thread = std::thread::Builder::new().spawn_scoped(scope, start).context("cannot make a thread")?;
+            thread.join().map_err(|_| anyhow::anyhow!("thread died"))?
+        })?,
     };
     Ok(ExitCode::from(exit_code(status)))
 }

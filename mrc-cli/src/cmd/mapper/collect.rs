@@ -299,11 +299,13 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     errln!("agents at {}, questions and the page at http://{}/", args.listen, questions.local_addr()?);
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let answers = scope.spawn(|| {
+        let serve = || {
             let is_over = || interrupt.is_set() || over.load(Ordering::Relaxed);
             let (answer, news) = (&mut |asked: Question<'_>| lock().answer(asked), &mut || lock().news());
             http::serve(&questions, &is_over, Site { answer, news, own_names_only: true })
-        });
+        };
+        let answers = std::thread::Builder::new().name("mrc-http".into()).spawn_scoped(scope, serve);
+        let answers = answers.context("cannot make a thread that answers questions")?;
         let mut peers = peers::Peers::new(&agents, key, certificates, fabric.hosts);
         let start = Instant::now();
         let (round, mut next) = (Duration::from_millis(args.round), start);

@@ -101,12 +101,14 @@ impl Hand {
         let (lists, wanted) = sync_channel::<Denylist>(1);
         let (tell, told) = channel();
         let mut devices = Devices { host: host_name(host), apply, known: BTreeMap::new(), silent: Silent::default() };
-        let thread = std::thread::spawn(move || {
+        let work = move || {
             for list in wanted {
                 devices.find();
                 devices.tell(&list, &tell);
             }
-        });
+        };
+        let thread = std::thread::Builder::new().name("mrc-policy".into()).spawn(work);
+        let thread = thread.context("cannot make a thread that talks to devices")?;
         let (lists, thread, start) = (Some(lists), Some(thread), Instant::now());
         Ok(Self { enforcer, apply, start, renewed: None, list: Denylist::default(), lists, told, thread })
     }
