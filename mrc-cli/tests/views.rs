@@ -193,6 +193,27 @@ fn promtool_reads(test: &str) {
     assert!(said.status.success() && said.stdout.is_empty() && said.stderr.is_empty(), "{said:?}");
 }
 
+/// It ended when its interval did, up to a minute later.
+#[test]
+fn top_ends_soon_whatever_its_interval() {
+    let mut script = Command::new("script");
+    script.args(["-qec", &format!("stty rows 24 cols 80; exec {MRC} top --interval 60000"), "/dev/null"]);
+    let script = script.env("TERM", "xterm").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+    let Ok(script) = script else {
+        eprintln!("SKIP top_ends_soon_whatever_its_interval: needs script(1)");
+        return;
+    };
+    let mut script = common::Running(script);
+    // It shows something when it has its terminal and waits.
+    script.0.stdout.as_mut().unwrap().read_exact(&mut [0; 200]).unwrap();
+    let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", script.0.id())).unwrap();
+    let top = nix::unistd::Pid::from_raw(children.trim().parse().unwrap());
+    let begun = std::time::Instant::now();
+    nix::sys::signal::kill(top, nix::sys::signal::Signal::SIGTERM).unwrap();
+    let code = eventually("its end", || script.0.try_wait().unwrap().map(|status| status.code()));
+    assert!(code == Some(130) && begun.elapsed() < Duration::from_secs(10), "{code:?} after {:?}", begun.elapsed());
+}
+
 #[test]
 fn a_running_device_is_seen() {
     if skip("a_running_device_is_seen") {

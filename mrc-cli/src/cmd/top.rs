@@ -54,6 +54,9 @@ pub struct Args {
     height: u16,
 }
 
+/// How often it looks whether it shall end: a signal wakes nobody who waits for keys.
+const GLANCE: Duration = Duration::from_millis(200);
+
 /// Where snapshots come from.
 enum Source {
     Live { watcher: Watcher, record: Option<std::fs::File> },
@@ -157,7 +160,7 @@ fn live(
             stale = false;
         }
         let wait = if over { interval } else { next.saturating_duration_since(Instant::now()) };
-        if event::poll(wait)? {
+        if event::poll(wait.min(GLANCE))? {
             match event::read()? {
                 Event::Key(key) if key.kind == KeyEventKind::Press => {
                     if press(model, key) {
