@@ -332,7 +332,7 @@ fn check_directory(folder: &Path, user: u32) -> std::io::Result<()> {
     let about = std::fs::symlink_metadata(folder)?;
     if !about.is_dir() || about.uid() != user || about.mode() & 0o077 != 0 {
         let why = format!(
-            "{} must be a folder of user {user} that nobody else can enter (mode 0700); remove it",
+            "{} must be a folder of user {user} that nobody else can enter (mode 0700): chmod or remove it",
             folder.display()
         );
         return Err(std::io::Error::new(std::io::ErrorKind::PermissionDenied, why));
