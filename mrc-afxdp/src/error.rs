@@ -119,6 +119,11 @@ impl fmt::Display for SetupError {
                  `ethtool -L {name} combined N`"
             ),
             Problem::BadConfig(what) => write!(f, "bad configuration: {what}"),
+            Problem::MissingRight { step, rights } if rustix::process::geteuid().is_root() => write!(
+                f,
+                "not allowed to {step}, though this is root: it lacks {rights}, which containers get as added capabilities; in a \
+                 user namespace of its own only the raw-socket port works"
+            ),
             Problem::MissingRight { step, rights } => {
                 // Not `setcap`: for a program with file capabilities the loader ignores LD_LIBRARY_PATH.
                 write!(

@@ -88,6 +88,31 @@ fn verbs_run_as_the_first_process_leaves_no_zombies() {
     assert_eq!(unshare.0.wait().unwrap().code(), Some(7));
 }
 
+/// Root of a container was told to run as root.
+#[test]
+fn root_without_rights_is_told_which_it_lacks() {
+    if without_root("root_without_rights_is_told_which_it_lacks") {
+        return;
+    }
+    let config = folder("rootless").join("mrc.toml");
+    let text = "name = \"hA\"\ngid = \"fd00::1\"\nmtu = 9000\n[[planes]]\ninterface = \"a\"\n\
+        next_hop = \"02:00:00:00:00:01\"\n[[peers]]\nname = \"hB\"\ngid = \"fd00::2\"\nuplinks = 4\n";
+    std::fs::write(&config, text).unwrap();
+    let script = "ip link add a mtu 9000 type veth peer name b && ip link set b up && ip link set a up || exit 99
+        exec \"$@\" write-bw --host-file \"$0\" --port 18722";
+    let mut unshare = Command::new("unshare");
+    unshare.args(["--user", "--map-root-user", "--net", "sh", "-c", script]).arg(&config).arg(MRC);
+    let output = unshare.stdin(Stdio::null()).output().unwrap();
+    let says = String::from_utf8_lossy(&output.stderr);
+    if output.status.code() == Some(99) || says.starts_with("unshare:") {
+        eprintln!("SKIP root_without_rights_is_told_which_it_lacks: {says}");
+        return;
+    }
+    for part in ["though this is root: it lacks CAP_NET_ADMIN", "raw-socket port"] {
+        assert!(output.status.code() == Some(3) && says.contains(part), "{output:?}");
+    }
+}
+
 /// Two containers share the folder of control sockets. Each has a process 1, and whoever watches is in a third one: it saw no
 /// device, and the second took the name of the first one's socket.
 #[test]
