@@ -182,7 +182,8 @@ pub fn tell(event: &DeviceEvent, peer_of: impl Fn(Qpn) -> Option<String>) {
         DeviceEvent::Engine(Event::Port { .. }) => log::warn!("{line}"),
         DeviceEvent::Engine(Event::PeerPorts { .. }) => log::info!("{line}"),
         DeviceEvent::PostRefused { .. } => log::error!("{line}"),
-        DeviceEvent::Link(_) => log::info!("{line}"),
+        // The device itself logs it.
+        DeviceEvent::Link(_) => {}
         _ => log::debug!("{line}"),
     }
 }
@@ -249,6 +250,8 @@ mod tests {
         for cause in [ErrorCause::Application, ErrorCause::PeerSilent] {
             tell(&DeviceEvent::Engine(Event::QpError { qp: Qpn::new(7), cause }), |_| Some("hB".into()));
         }
+        // It stood there twice.
+        tell(&DeviceEvent::Link("interface p0 (index 7) is up".into()), |_| None);
         let said = SAID.lock().unwrap();
         assert_eq!(said.len(), 13, "{said:?}");
         let line = "WARN test: peer=hB path=p1u1 GOOD->ASSUMED_BAD reason=reordering qp=0x4f1201";
