@@ -166,8 +166,10 @@ impl Engine {
     fn known(&self, gid: Ipv6Addr, routed: bool) -> Result<(PeerHandle, Option<EvProfileHandle>), c_int> {
         let Some(peer) = self.host.peer_by_gid(gid) else {
             let known: Vec<String> = self.host.peers.iter().map(|peer| peer.gid.to_string()).collect();
+            // Half an address does not say which.
+            let none = if gid.is_unicast_link_local() { "no peer, or more than one," } else { "no peer" };
             log::error!(
-                "no peer has the GID {gid}: the configuration lists {}; add a `[[peers]]` table",
+                "{none} has the GID {gid}: the configuration lists {}; add a `[[peers]]` table, or name the peer by one of these",
                 known.join(", ")
             );
             return Err(libc::EHOSTUNREACH);
