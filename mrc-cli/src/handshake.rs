@@ -26,6 +26,9 @@ const GLANCE: Duration = Duration::from_millis(20);
 /// How long each side waits for a line of the other.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// Memory that a slow or busy machine brings in, or compares, within a second.
+const SLOW_BYTES: u64 = 1 << 26;
+
 /// Longest line, in bytes: the other side may be a stranger who sends anything.
 const MAX_LINE: usize = 1 << 20;
 const TOO_LONG: &str = "sent a line of more than 1 MiB";
@@ -80,6 +83,17 @@ impl Hello {
         Ok(hello)
     }
 
+    /// Bytes of memory that the server makes for a client with this message.
+    fn bytes(&self) -> u64 {
+        let messages = self.qps.len() as u64 * u64::from(self.check.unwrap_or(1));
+        u64::from(self.size).saturating_mul(messages)
+    }
+
+    /// See [`Control::patience`].
+    fn patience(&self) -> Duration {
+        PATIENCE.saturating_add(Duration::from_secs(self.bytes() / SLOW_BYTES))
+    }
+
     /// Refuses facts that cannot be: a peer of another implementation may have written them.
     fn validate(&self) -> anyhow::Result<()> {
         let Self { path_mtu, mpr_dest, .. } = self;
@@ -130,6 +144,8 @@ impl Stranger {
 pub struct Control {
     reader: LineReader,
     peer: String,
+    /// How long a client waits for what the server does with all of its memory.
+    patience: Duration,
 }
 
 /// What the control connection says about the peer.
@@ -217,7 +233,7 @@ impl Control {
     fn over(reader: LineReader) -> anyhow::Result<Self> {
         reader.stream().set_nodelay(true)?;
         let peer = reader.stream().peer_addr()?.to_string();
-        Ok(Self { reader, peer })
+        Ok(Self { reader, peer, patience: PATIENCE })
     }
 
     fn write(&self, line: &str) -> std::io::Result<()> {
@@ -244,7 +260,7 @@ impl Control {
     }
 
     fn receive(&mut self) -> anyhow::Result<Hello> {
-        let line = self.line(PATIENCE).with_context(|| format!("no answer from {}", self.peer))?;
+        let line = self.line(self.patience).with_context(|| format!("no answer from {}", self.peer))?;
         ensure!(!line.is_empty(), "{} closed the connection without an answer: its own output says why", self.peer);
         Hello::parse(line.as_bytes()).with_context(|| self.peer.clone())
     }
@@ -252,6 +268,7 @@ impl Control {
     /// Client: says ours, hears theirs.
     pub fn offer(&mut self, hello: &Hello) -> anyhow::Result<Hello> {
         self.send(hello)?;
+        self.patience = hello.patience();
         let theirs = self.receive()?;
         ensure!(theirs.test == hello.test, "the server runs {}, this is {}", theirs.test.escape_debug(), hello.test);
         self.sane(&theirs)?;
@@ -304,7 +321,7 @@ impl Control {
     pub fn ask_for_check(&mut self, messages: &[u64]) -> anyhow::Result<String> {
         self.tell(&format!("{CHECK}{}", serde_json::to_string(messages)?))?;
         let verdict = self
-            .line(Duration::from_secs(60))
+            .line(self.patience.saturating_mul(2))
             .with_context(|| format!("{} did not say whether the content is right", self.peer))?;
         ensure!(!verdict.is_empty(), "{} closed the connection before it had checked the content", self.peer);
         Ok(verdict.trim().escape_debug().to_string())
@@ -373,6 +390,19 @@ mod tests {
         assert_eq!(server.watch(Duration::from_millis(50)).unwrap(), Peer::Quiet);
         client.reader.stream().write_all(b",2]\n").unwrap();
         assert_eq!(server.watch(Duration::from_secs(5)).unwrap(), Peer::Check(vec![1, 2]));
+    }
+
+    /// Of a server that still made memory the client said that it had given no answer.
+    #[test]
+    fn a_server_has_time_for_the_memory_that_a_client_asks_for() {
+        let mut hello = Hello::new("write-bw", Ipv6Addr::LOCALHOST, 4096, 8);
+        hello.qps = vec![(0x01a0a1, 0); 2];
+        assert_eq!((hello.bytes(), hello.patience()), (16, PATIENCE));
+        (hello.size, hello.check) = (MAX_SIZE, Some(MAX_SLOTS));
+        assert_eq!(hello.bytes(), 256 << 30);
+        assert_eq!(hello.patience(), PATIENCE + Duration::from_secs(4096));
+        hello.qps = vec![(0x01a0a1, 0); 16_384];
+        assert_eq!(hello.bytes(), 1 << 51);
     }
 
     #[test]

@@ -440,6 +440,7 @@ pub(crate) const QPS_RESET: u32 = 0;
 pub(crate) const QPS_INIT: u32 = 1;
 pub(crate) const QPS_RTR: u32 = 2;
 pub(crate) const QPS_RTS: u32 = 3;
+pub(crate) const QPS_SQD: u32 = 4;
 pub(crate) const QPS_ERR: u32 = 6;
 
 pub(crate) const QPT_RC: u32 = 2;

@@ -132,11 +132,12 @@ pub(crate) unsafe extern "C" fn create_cq_ex(context: *mut IbvContext, attr: *co
     let wanted = || {
         // SAFETY: null or the application's structure, which never shrank.
         let attr = unsafe { attr.as_ref() }.ok_or(libc::EINVAL)?;
-        // Flags and a parent domain are all that the mask knows; the flags allow us less than we do.
+        // Flags and a parent domain are all that the mask knows; the two flags there are ask for less than we do.
         if attr.comp_mask & !3 != 0 {
             return Err(libc::EINVAL);
         }
-        if attr.wc_flags & !WC_EX_STANDARD != 0 {
+        let flags = if attr.comp_mask & 1 != 0 { attr.flags } else { 0 };
+        if attr.wc_flags & !WC_EX_STANDARD != 0 || flags & !3 != 0 {
             return Err(libc::EOPNOTSUPP);
         }
         let (cqe, cq_context, channel, vector) = (attr.cqe, attr.cq_context, attr.channel, attr.comp_vector);

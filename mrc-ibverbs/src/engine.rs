@@ -166,8 +166,10 @@ impl Engine {
     fn known(&self, gid: Ipv6Addr, routed: bool) -> Result<(PeerHandle, Option<EvProfileHandle>), c_int> {
         let Some(peer) = self.host.peer_by_gid(gid) else {
             let known: Vec<String> = self.host.peers.iter().map(|peer| peer.gid.to_string()).collect();
+            // Half an address does not say which.
+            let none = if gid.is_unicast_link_local() { "no peer, or more than one," } else { "no peer" };
             log::error!(
-                "no peer has the GID {gid}: the configuration lists {}; add a `[[peers]]` table",
+                "{none} has the GID {gid}: the configuration lists {}; add a `[[peers]]` table, or name the peer by one of these",
                 known.join(", ")
             );
             return Err(libc::EHOSTUNREACH);
@@ -234,11 +236,43 @@ pub(crate) fn failed(what: &str, error: &DeviceError) -> c_int {
             Problem::MissingRight { .. } => libc::EPERM,
             Problem::QueueBusy { .. } | Problem::ProgramBusy { .. } => libc::EBUSY,
             Problem::LockedMemory { .. } => libc::ENOMEM,
+            Problem::Os { errno, .. } => exhausted(*errno),
             _ => libc::EIO,
         },
+        DeviceError::Os { source, .. } => exhausted(source.raw_os_error().unwrap_or(libc::EIO)),
         DeviceError::Table(TableError::Full(_)) => libc::ENOMEM,
         DeviceError::Table(TableError::Busy(_)) => libc::EBUSY,
         DeviceError::Table(_) | DeviceError::Modify(_) | DeviceError::Config(_) => libc::EINVAL,
         _ => libc::EIO,
+    }
+}
+
+/// The error number of something that ran out, which a program may free or ask for less of; EIO for anything else.
+fn exhausted(errno: c_int) -> c_int {
+    match errno {
+        libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::EAGAIN => errno,
+        _ => libc::EIO,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_without_descriptors_learns_that_it_has_none() {
+        let port = |errno| {
+            let problem = Problem::Os { step: "open a socket", errno };
+            let error = SetupError { interface: "p0".into(), queue: Some(0), mode: None, problem };
+            failed("mrc0", &DeviceError::Setup(error))
+        };
+        let device = |errno| {
+            let source = std::io::Error::from_raw_os_error(errno);
+            failed("mrc0", &DeviceError::Os { what: "netlink", source })
+        };
+        for errno in [libc::EMFILE, libc::ENFILE, libc::ENOMEM] {
+            assert_eq!((port(errno), device(errno)), (errno, errno));
+        }
+        assert_eq!((port(libc::ENOTTY), device(libc::ENOTTY)), (libc::EIO, libc::EIO));
     }
 }

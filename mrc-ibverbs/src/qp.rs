@@ -18,7 +18,7 @@ use crate::abi::{
     QP_ACCESS_FLAGS, QP_ALT_PATH, QP_AV, QP_CUR_STATE, QP_DEST_QPN, QP_EX_WRITES, QP_INIT_ATTR_PD,
     QP_INIT_ATTR_SEND_OPS_FLAGS, QP_MAX_DEST_RD_ATOMIC, QP_MAX_RD_ATOMIC, QP_MIN_RNR_TIMER, QP_PATH_MIG_STATE,
     QP_PATH_MTU, QP_PKEY_INDEX, QP_PORT, QP_RETRY_CNT, QP_RNR_RETRY, QP_RQ_PSN, QP_SQ_PSN, QP_STATE, QP_TIMEOUT,
-    QPS_ERR, QPS_INIT, QPS_RESET, QPS_RTR, QPS_RTS, QPT_RC,
+    QPS_ERR, QPS_INIT, QPS_RESET, QPS_RTR, QPS_RTS, QPS_SQD, QPT_RC,
 };
 use crate::cq::Cq;
 use crate::device::Context;
@@ -360,6 +360,9 @@ pub(crate) unsafe extern "C" fn modify_qp(qp: *mut IbvQp, attr: *mut IbvQpAttr, 
         if mask & QP_AV != 0 && attr.ah_attr.is_global != 0 && u32::from(attr.ah_attr.grh.sgid_index) >= GIDS {
             return Err(libc::EINVAL);
         }
+        if (from, to) == (QPS_RTS, QPS_SQD) {
+            return Err(object::unsupported("SQD, the state that drains a send queue"));
+        }
         if let Some(why) = refused(from, to, mask) {
             log::error!("QP {:#x}: {why}", object.number());
             return Err(libc::EINVAL);
@@ -385,7 +388,11 @@ pub(crate) unsafe extern "C" fn modify_qp(qp: *mut IbvQp, attr: *mut IbvQpAttr, 
             })
         })?;
         match to {
-            QPS_RESET => object.mrc.lock().unbind(),
+            // As created: what the next connection does not name has its default again.
+            QPS_RESET => {
+                *object.mrc.lock() = Settings::default();
+                next = IbvQpAttr::default();
+            }
             QPS_INIT => object.mrc.lock().bind(&object.engine.profiles.lock()),
             _ => {}
         }
@@ -421,11 +428,21 @@ fn merge(known: &mut IbvQpAttr, attr: &IbvQpAttr, mask: u32) {
         QP_TIMEOUT: timeout;
         QP_RETRY_CNT: retry_cnt;
         QP_RNR_RETRY: rnr_retry;
-        QP_RQ_PSN: rq_psn;
         QP_MAX_RD_ATOMIC: max_rd_atomic;
         QP_MIN_RNR_TIMER: min_rnr_timer;
-        QP_SQ_PSN: sq_psn;
         QP_MAX_DEST_RD_ATOMIC: max_dest_rd_atomic;
+    }
+    // Of these the wire has 24 bits, and so has a query.
+    macro_rules! take_24 {
+        ($($bit:ident: $field:ident;)*) => {$(
+            if mask & $bit != 0 {
+                known.$field = attr.$field & 0xFF_FFFF;
+            }
+        )*};
+    }
+    take_24! {
+        QP_RQ_PSN: rq_psn;
+        QP_SQ_PSN: sq_psn;
         QP_DEST_QPN: dest_qp_num;
     }
 }
@@ -654,5 +671,8 @@ mod tests {
         let attr = IbvQpAttr { rq_psn: 7, sq_psn: 8, dest_qp_num: 9, ..IbvQpAttr::default() };
         merge(&mut known, &attr, QP_RQ_PSN | QP_DEST_QPN);
         assert_eq!((known.rq_psn, known.sq_psn, known.dest_qp_num), (7, 0, 9));
+        let long = IbvQpAttr { rq_psn: 0x100_0007, sq_psn: u32::MAX, dest_qp_num: 0x500_0009, ..IbvQpAttr::default() };
+        merge(&mut known, &long, QP_RQ_PSN | QP_SQ_PSN | QP_DEST_QPN);
+        assert_eq!((known.rq_psn, known.sq_psn, known.dest_qp_num), (7, 0xFF_FFFF, 9));
     }
 }

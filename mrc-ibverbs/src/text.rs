@@ -7,13 +7,21 @@ fn name(names: &[&'static CStr], index: c_int, unknown: &'static CStr) -> *const
 }
 
 pub(crate) unsafe extern "C" fn node_type_str(node_type: c_int) -> *const c_char {
-    let names = [c"unknown", c"InfiniBand channel adapter", c"InfiniBand switch", c"InfiniBand router", c"iWARP NIC"];
+    let names = [
+        c"unknown",
+        c"InfiniBand channel adapter",
+        c"InfiniBand switch",
+        c"InfiniBand router",
+        c"iWARP NIC",
+        c"usNIC",
+        c"usNIC UDP",
+        c"unspecified",
+    ];
     name(&names, node_type, c"unknown")
 }
 
 pub(crate) unsafe extern "C" fn port_state_str(state: c_int) -> *const c_char {
-    let names =
-        [c"no state change (NOP)", c"PORT_DOWN", c"PORT_INIT", c"PORT_ARMED", c"PORT_ACTIVE", c"PORT_ACTIVE_DEFER"];
+    let names = [c"no state change (NOP)", c"down", c"init", c"armed", c"active", c"active defer"];
     name(&names, state, c"unknown")
 }
 
@@ -38,6 +46,7 @@ pub(crate) unsafe extern "C" fn event_type_str(event: c_int) -> *const c_char {
         c"last WQE reached",
         c"client reregistration",
         c"GID table change",
+        c"WQ fatal",
     ];
     name(&names, event, c"unknown")
 }
@@ -93,7 +102,7 @@ pub(crate) unsafe extern "C" fn wc_status_str(status: c_int) -> *const c_char {
 }
 
 /// `IBV_RATE_*`, its multiple of 2.5 Gb/s (0 where it is none), its Mb/s.
-const RATES: [(c_int, c_int, c_int); 22] = [
+const RATES: [(c_int, c_int, c_int); 23] = [
     (2, 1, 2_500),
     (5, 2, 5_000),
     (3, 4, 10_000),
@@ -111,11 +120,12 @@ const RATES: [(c_int, c_int, c_int); 22] = [
     (16, 0, 103_125),
     (17, 0, 206_250),
     (18, 0, 309_375),
-    (19, 0, 28_125),
-    (20, 0, 50_000),
-    (21, 0, 400_000),
-    (22, 0, 600_000),
-    (23, 0, 800_000),
+    (19, 11, 28_125),
+    (20, 20, 53_125),
+    (21, 160, 425_000),
+    (22, 240, 637_500),
+    (23, 320, 850_000),
+    (24, 480, 1_275_000),
 ];
 
 fn rate(
@@ -139,4 +149,49 @@ pub(crate) unsafe extern "C" fn rate_to_mbps(code: c_int) -> c_int {
 
 pub(crate) unsafe extern "C" fn mbps_to_rate(mbps: c_int) -> c_int {
     rate(|r| r.2 == mbps, |r| r.0).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The codes from 19 on are those of lanes with 28, 53 and 106 Gb/s, which are not round.
+    #[test]
+    fn rates_are_those_of_rdma_core() {
+        let of = |code| {
+            // SAFETY: these functions take any number.
+            let (mult, mbps) = unsafe { (rate_to_mult(code), rate_to_mbps(code)) };
+            // SAFETY: as above.
+            let back = unsafe { (mult_to_rate(mult), mbps_to_rate(mbps)) };
+            (mult, mbps, back)
+        };
+        assert_eq!(of(2), (1, 2_500, (2, 2)));
+        assert_eq!(of(18), (-1, 309_375, (0, 18)));
+        assert_eq!(of(19), (11, 28_125, (19, 19)));
+        assert_eq!(of(20), (20, 53_125, (20, 20)));
+        assert_eq!(of(23), (320, 850_000, (23, 23)));
+        assert_eq!(of(24), (480, 1_275_000, (24, 24)));
+        assert_eq!(of(25), (-1, -1, (0, 0)));
+    }
+
+    #[test]
+    fn every_number_that_verbs_name_has_its_name() {
+        // SAFETY: a constant string with a final zero.
+        let text = |pointer| unsafe { CStr::from_ptr(pointer) }.to_str().unwrap();
+        // SAFETY: these functions take any number.
+        unsafe {
+            assert_eq!(
+                [4, 5, 6, 7, 8].map(|node| text(node_type_str(node))),
+                ["iWARP NIC", "usNIC", "usNIC UDP", "unspecified", "unknown"]
+            );
+            assert_eq!(
+                [0, 1, 4, 5, 6].map(|state| text(port_state_str(state))),
+                ["no state change (NOP)", "down", "active", "active defer", "unknown"]
+            );
+            assert_eq!(
+                [18, 19, 20].map(|event| text(event_type_str(event))),
+                ["GID table change", "WQ fatal", "unknown"]
+            );
+        }
+    }
 }

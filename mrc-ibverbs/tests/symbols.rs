@@ -151,7 +151,7 @@ fn a_program_with_immediate_binding_starts_and_looks() {
     let output = start(&directory, CONFIG);
     let (text, log) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{text}{log}");
-    assert!(text.contains("1 devices\nmrc0 InfiniBand channel adapter PORT_DOWN gid 255.10\n"), "{text}");
+    assert!(text.contains("1 devices\nmrc0 InfiniBand channel adapter down gid 255.10\n"), "{text}");
     // The interface does not exist: the first object that needs it says so.
     assert!(text.contains("pd no, No such device") && log.contains("interface nosuch0"), "{text}{log}");
 

@@ -131,6 +131,8 @@ static void extended(struct ibv_mr *from, struct ibv_mr *to) {
     CHECK("create_qp_ex with SEND is EOPNOTSUPP", !ibv_create_qp_ex(ctx, &init) && errno == EOPNOTSUPP);
     cq_attr.wc_flags = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP;
     CHECK("create_cq_ex with timestamps is EOPNOTSUPP", !ibv_create_cq_ex(ctx, &cq_attr) && errno == EOPNOTSUPP);
+    cq_attr = (struct ibv_cq_init_attr_ex){.cqe = 64, .comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS, .flags = IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN << 1};
+    CHECK("  so is it with flags that verbs do not have", !ibv_create_cq_ex(ctx, &cq_attr) && errno == EOPNOTSUPP);
     CHECK("destroyed", !ibv_destroy_qp(a) && !ibv_destroy_qp(b) && !ibv_destroy_cq(ibv_cq_ex_to_cq(cq)));
 }
 

@@ -198,6 +198,18 @@ static void steps(void) {
     struct ibv_qp_attr later = {.qp_state = IBV_QPS_RTS, .timeout = 3, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
     CHECK("in RTS timers are EINVAL", ibv_modify_qp(qp, &later, IBV_QP_TIMEOUT) == EINVAL && ibv_modify_qp(qp, &later, IBV_QP_RETRY_CNT) == EINVAL);
     CHECK("  and rights may change", !ibv_modify_qp(qp, &later, IBV_QP_STATE | IBV_QP_ACCESS_FLAGS) && !ibv_modify_qp(qp, &later, IBV_QP_ACCESS_FLAGS));
+    struct ibv_qp_attr drain = {.qp_state = IBV_QPS_SQD}, reset = {.qp_state = IBV_QPS_RESET};
+    CHECK("  and SQD is EOPNOTSUPP", ibv_modify_qp(qp, &drain, IBV_QP_STATE) == EOPNOTSUPP && qp->state == IBV_QPS_RTS);
+    CHECK("RESET forgets the attributes", !ibv_modify_qp(qp, &reset, IBV_QP_STATE) && !ibv_query_qp(qp, &told, ~0, &init_told) &&
+                                              told.qp_state == IBV_QPS_RESET && !told.timeout && !told.retry_cnt && !told.dest_qp_num &&
+                                              !told.sq_psn && !told.qp_access_flags && told.cap.max_recv_wr == 4);
+    rtr.rq_psn = 0x1000007, rtr.dest_qp_num = qp->qp_num | 0x5000000;
+    CHECK("numbers of 24 bits are told as the wire has them", !to_init(qp) && !ibv_modify_qp(qp, &rtr, rtr_mask) && !ibv_query_qp(qp, &told, ~0, &init_told) &&
+                                                                  told.rq_psn == 7 && told.dest_qp_num == qp->qp_num);
+    CHECK("names and rates are those of rdma-core", !strcmp(ibv_port_state_str(IBV_PORT_ACTIVE), "active") &&
+                                                        !strcmp(ibv_event_type_str(IBV_EVENT_WQ_FATAL), "WQ fatal") &&
+                                                        ibv_rate_to_mbps(IBV_RATE_600_GBPS) == 637500 && mbps_to_ibv_rate(1275000) == IBV_RATE_1200_GBPS &&
+                                                        ibv_rate_to_mult(IBV_RATE_400_GBPS) == 160 && mult_to_ibv_rate(11) == IBV_RATE_28_GBPS);
     NEED("destroy", !ibv_destroy_qp(qp) && !ibv_destroy_cq(cq));
 }
 

@@ -248,7 +248,9 @@ int main(int argc, char **argv) {
         }
         if (round == 0) before = resident(), open_before = descriptors();
     }
-    NEED(descriptors() == open_before);
+    /* A recording that is written has a descriptor for a moment, and so has who looks at the engine (`mrc top`). */
+    for (int i = 0; i < 50 && descriptors() > open_before; i++) usleep(100000);
+    NEED(descriptors() <= open_before);
     long grown = (resident() - before) * 4;
     fill();
     printf("seed %u: %lu writes, %lu completions, %lu of them failed, %lu objects revoked, destroyed or reset, %ld KiB grown\n", seed,

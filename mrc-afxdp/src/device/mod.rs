@@ -280,7 +280,8 @@ impl Device {
         let drive = Arc::new(drive::Drive::new(nic, bell, clock));
         let stop = Arc::new(AtomicBool::new(false));
         let (driven, told) = (Arc::clone(&drive), Arc::clone(&stop));
-        let thread = std::thread::Builder::new().name(format!("mrc-{name}"));
+        // A thread's name ends where C strings do.
+        let thread = std::thread::Builder::new().name(format!("mrc-{name}").replace('\0', ""));
         let run = move || {
             // However the loop ends: rings close, calls fail, interfaces are free.
             let _last = drive::Last(&driven);

@@ -252,10 +252,11 @@ fn client(args: &Args, server: &str) -> anyhow::Result<ExitCode> {
     let host = args.device.host()?;
     let selectors = args.path.selectors();
     let qps = usize::from(args.qps) * selectors.len();
-    let mut control = Control::connect(server, args.port)?;
     let device = DeviceArgs { count_paths: true, ..args.device.clone() };
     let bytes = args.content().map_or(args.size as usize * qps, |content| content.bytes(qps));
+    // Before the server knows of us: it waits for no client that is silent, and much memory takes its time.
     let mut session = Session::open(&host, &device, qps, bytes.max(4096))?;
+    let mut control = Control::connect(server, args.port)?;
     let mut hello = Hello::new("write-bw", host.gid, host.path_mtu()?, args.size);
     hello.check = args.check.then_some(args.tx_depth);
     hello.va = session.mr.addr();

@@ -119,8 +119,8 @@ fn serve(args: &Args) -> anyhow::Result<ExitCode> {
 
 fn client(args: &Args, server: &str) -> anyhow::Result<ExitCode> {
     let host = args.device.host()?;
-    let mut control = Control::connect(server, args.port)?;
     let mut session = open(args, &host, args.size)?;
+    let mut control = Control::connect(server, args.port)?;
     let mut hello = Hello::new("write-lat", host.gid, host.path_mtu()?, args.size);
     (hello.va, hello.rkey) = (session.mr.addr(), session.mr.rkey().0);
     hello.qps = vec![addresses(&session, 0)];

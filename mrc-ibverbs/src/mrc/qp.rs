@@ -231,11 +231,6 @@ impl Settings {
         self.bound = [profiles.bind(Bindable::Ev, self.ev), profiles.bind(Bindable::Cc, self.cc)];
     }
 
-    /// A QP in RESET uses no profile.
-    pub(crate) fn unbind(&mut self) {
-        self.bound = [None, None];
-    }
-
     fn tell(&self, host: RetryConfig) -> MrcQpAttr {
         let retry = self.retry(host);
         MrcQpAttr {

@@ -10,7 +10,7 @@ use mrc_wire::{Ip, PortNum};
 use super::{HostFile, HostPeer, HostPlane};
 
 impl HostFile {
-    /// The device's GUID, from the lower half of the inner address: unique where the address is.
+    /// The device's GUID, from the lower half of the inner address: unique where that half is.
     pub fn guid(&self) -> [u8; 8] {
         let [.., a, b, c, d, e, f, g, h] = self.gid.octets();
         [a ^ 0x02, b, c, d, e, f, g, h]

@@ -332,9 +332,12 @@ impl HostFile {
             ));
         }
         let usable = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
-        if self.device.is_empty() || self.device.len() > 63 || !self.device.chars().all(usable) {
+        // It is a file name as well: `.` and `..` are others' directories.
+        let relative = self.device.chars().all(|c| c == '.');
+        if relative || self.device.len() > 63 || !self.device.chars().all(usable) {
             return Err(wrong("device", "1 to 63 letters, digits, `_`, `-` or `.`, e.g. \"mrc0\"".into()));
         }
+        printable(&self.name).map_err(|why| wrong("name", why))?;
         if self.namespace.as_ref().is_some_and(String::is_empty) {
             return Err(wrong("namespace", "a name under /run/netns; left out: that of the program".into()));
         }
@@ -407,6 +410,7 @@ impl HostFile {
         }
         for (index, peer) in self.peers.iter().enumerate() {
             let wrong = |key: &str, why| Wrong { table: "peers", index, key: key.to_owned(), why };
+            printable(&peer.name).map_err(|why| wrong("name", why))?;
             addresses::check_peer(self, index).map_err(|(key, why)| wrong(key, why))?;
             plan::check_peer(peer, &self.planes).map_err(|(key, why)| wrong(key, why))?;
             addresses::check(self, index).map_err(|why| wrong("addrs", why))?;
@@ -583,12 +587,23 @@ impl HostFile {
         [link_local(self.gid), link_local(self.gid), self.gid, mapped]
     }
 
-    /// The peer that a GID of any form names; the host itself when it is one of its own.
+    /// The peer that a GID of any form names; the host itself when it is one of its own. A link-local GID has only the lower half
+    /// of the address: `None` where several hosts have the same.
     pub fn peer_by_gid(&self, gid: Ipv6Addr) -> Option<HostPeer> {
         let v4 = gid.to_ipv4_mapped();
-        let is = |own: Ipv6Addr, ipv4| own == gid || link_local(own) == gid || (v4.is_some() && ipv4 == v4);
-        let peer = self.peers.iter().find(|peer| is(peer.gid, peer.ipv4)).cloned();
-        peer.or_else(|| self.myself().filter(|own| is(own.gid, own.ipv4)))
+        let exactly = |own: Ipv6Addr, ipv4| own == gid || (v4.is_some() && ipv4 == v4);
+        if let Some(peer) = self.peers.iter().find(|peer| exactly(peer.gid, peer.ipv4)) {
+            return Some(peer.clone());
+        }
+        if exactly(self.gid, self.ipv4) {
+            return self.myself();
+        }
+        let mut peers = self.peers.iter().filter(|peer| link_local(peer.gid) == gid);
+        match (peers.next(), peers.next(), link_local(self.gid) == gid) {
+            (Some(peer), None, false) => Some(peer.clone()),
+            (None, _, true) => self.myself(),
+            _ => None,
+        }
     }
 }
 
@@ -630,6 +645,12 @@ fn line_of(text: &str, table: &str, index: usize, key: &str) -> usize {
     };
     let mut body = lines().skip(header).take_while(|(line, _)| !line.starts_with('['));
     body.find(|(line, _)| is_key(line)).map_or(header, |(_, number)| number)
+}
+
+/// Names go into logs, metrics and thread names as they stand.
+fn printable(name: &str) -> Result<(), String> {
+    let strange = name.contains(char::is_control);
+    if strange { Err(format!("\"{}\" has control characters", name.escape_debug())) } else { Ok(()) }
 }
 
 /// What the TOML parser said, with line and key.

@@ -146,3 +146,35 @@ fn errors_name_file_line_and_key() {
         assert!(text.starts_with(want), "{text}");
     }
 }
+
+/// A program that connected to the second one wrote to the first.
+#[test]
+fn a_link_local_gid_of_several_hosts_names_none() {
+    let second =
+        "\n[[peers]]\nname = \"hC\"\ngid = \"fd01::2\"\nuplinks = 4\ntemplate = \"fcbb:bb00:1000:2000:1001:3002::\"\n";
+    let host = HostFile::parse("mrc.toml", &format!("{FILE}{second}")).unwrap();
+    let named = |gid: &str| host.peer_by_gid(gid.parse().unwrap()).map(|peer| peer.name);
+    assert_eq!(named("fe80::2"), None);
+    assert_eq!([named("fd00::2"), named("fd01::2")].map(Option::unwrap), ["hB", "hC"]);
+    assert_eq!(named("fe80::1").as_deref(), Some("hA"));
+    let like_us = HostFile::parse("mrc.toml", &FILE.replace("fd00::2", "fd01::1")).unwrap();
+    assert!(like_us.peer_by_gid("fe80::1".parse().unwrap()).is_none());
+    assert_eq!(like_us.peer_by_gid("fd01::1".parse().unwrap()).unwrap().name, "hB");
+}
+
+#[test]
+fn names_that_no_log_or_folder_can_have_are_refused() {
+    for (good, bad, key) in [
+        ("name = \"hA\"", "name = \"a\\u0000b\"", "name"),
+        ("name = \"hB\"", "name = \"\\u001b[31mB\"", "name"),
+        ("mtu = 9000", "mtu = 9000\ndevice = \"..\"", "device"),
+        ("mtu = 9000", "mtu = 9000\ndevice = \"\"", "device"),
+    ] {
+        let error = HostFile::parse("mrc.toml", &FILE.replace(good, bad)).unwrap_err().to_string();
+        assert!(error.contains(&format!("`{key}`")), "{error}");
+        assert!(!error.contains(char::is_control), "{error:?}");
+    }
+    for good in ["name = \"host A, rack 3\"", "name = \"Höst\""] {
+        assert!(HostFile::parse("mrc.toml", &FILE.replace("name = \"hA\"", good)).is_ok());
+    }
+}
