@@ -22,6 +22,7 @@ use rustix::process::{Signal, set_parent_process_death_signal};
 mod bench;
 mod choice;
 mod file;
+mod made;
 mod parquet;
 mod pool;
 mod ready;
