@@ -255,6 +255,22 @@ fn columns_sort(html: &str, out: &Path) {
     }
 }
 
+/// The name of a point with many axes makes no page that is wider than its window.
+fn long_names_fit(out: &Path) {
+    let folder = folder("long-names");
+    let name = "on-".repeat(60);
+    std::fs::copy(out.join("2-on-seed1.json"), folder.join(format!("{name}.json"))).expect("results");
+    let page = folder.join("report.html");
+    assert!(mrc(&["sim", "report", folder.to_str().expect("UTF-8"), "--title", &name]).status.success());
+    let html = std::fs::read_to_string(&page).expect("the page");
+    let measure = "<script>document.title = `${document.documentElement.scrollWidth} of ${innerWidth}`</script></body>";
+    std::fs::write(&page, html.replacen("</body>", measure, 1)).expect("a page");
+    let (dom, _) = browse(&page, &["--window-size=600,800", "--dump-dom"]).expect("Chromium was there a moment ago");
+    let title = dom.split("<title>").nth(1).and_then(|title| title.split('<').next()).expect("a title");
+    let (wide, window) = title.split_once(" of ").expect("two numbers");
+    assert!(wide.parse::<u32>().unwrap() <= window.parse().unwrap(), "{title}");
+}
+
 #[test]
 fn a_report_shows_its_plots_in_a_browser_without_an_error() {
     let (out, output) = sweep("sweep-report", &[]);
@@ -282,6 +298,7 @@ fn a_report_shows_its_plots_in_a_browser_without_an_error() {
         assert!(drawn > 0, "an empty plot: {}", plot.get(..120).unwrap_or(plot));
     }
     columns_sort(&html, &out);
+    long_names_fit(&out);
     let picture = out.join("page.png");
     browse(&page, &[&format!("--screenshot={}", picture.display())]);
     let size = std::fs::metadata(&picture).expect("a screenshot").len();

@@ -16,7 +16,7 @@ use crate::cmd::sim::verdict;
 const STYLE: &str = "
 :root { color-scheme: light; }
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222; background: #fff; }
-h1, h2 { line-height: 1.2; } h2 { margin-top: 2.5rem; border-bottom: 1px solid #ccc; }
+h1, h2 { line-height: 1.2; } h1, h2, p { overflow-wrap: anywhere; } h2 { margin-top: 2.5rem; border-bottom: 1px solid #ccc; }
 table { border-collapse: collapse; margin: 0.8rem 0; font-size: 0.7rem; font-variant-numeric: tabular-nums; display: block; overflow-x: auto; }
 th, td { padding: 0.2rem 0.3rem; text-align: right; border-bottom: 1px solid #ddd; white-space: nowrap; }
 th { white-space: normal; vertical-align: bottom; }
@@ -31,7 +31,7 @@ table:has(.text) th:last-child { text-align: left; }
 [class^=r] { display: block; padding: 0 0.2rem; }
 th button { all: unset; cursor: pointer; } th button:focus-visible { outline: 2px solid; }
 th[aria-sort=ascending] button::after { content: \" \\25b2\"; } th[aria-sort=descending] button::after { content: \" \\25bc\"; }
-input { font: inherit; margin-top: 0.8rem; padding: 0.1rem 0.4rem; }
+input::placeholder { color: inherit; opacity: 0.8; } input { font: inherit; margin-top: 0.8rem; padding: 0.1rem 0.4rem; }
 @media (prefers-color-scheme: dark) {
   :root { color-scheme: dark; }
   body { color: #ddd; background: #181818; } figcaption { color: #aaa; } .bad { color: #f77; }
