@@ -44,6 +44,19 @@ fn the_version_names_commit_and_features() {
     }
 }
 
+/// Results name the program that made them: that of a changed commit is another one.
+#[test]
+fn the_version_says_whether_the_sources_are_those_of_the_commit() {
+    let sources = ["../mrc-wire/src", "../mrc-core/src", "../mrc-sim/src"];
+    let diff = Command::new("git").args(["diff", "--quiet", "HEAD", "--"]).args(sources).status();
+    let modified = match diff.ok().and_then(|status| status.code()) {
+        Some(code @ 0..=1) if std::env::var_os("MRC_COMMIT").is_none() => code == 1,
+        _ => return, // no history, or somebody else says the commit
+    };
+    let text = String::from_utf8(mrc(&["--version"]).stdout).unwrap();
+    assert_eq!(text.contains("-modified,"), modified, "{text}");
+}
+
 #[test]
 fn exit_codes_mean_the_same_everywhere() {
     for (arguments, wanted) in [

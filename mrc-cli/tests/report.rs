@@ -236,6 +236,41 @@ fn goodput_curves_show_the_results(html: &str, out: &Path) {
     assert_eq!(runs, 8);
 }
 
+/// Whoever clicks the name of a column has the rows by its numbers, and clicks again for the largest ones first.
+fn columns_sort(html: &str, out: &Path) {
+    let (page, column) = (out.join("sorted.html"), 5);
+    for clicks in 1..=2 {
+        let click = format!(
+            "<script>for (let n = 0; n < {clicks}; n++) [...document.querySelectorAll('table')].find(table => \
+             table.tBodies[0].rows.length == 8).tHead.rows[0].cells[{column}].firstChild.click();</script></body>"
+        );
+        std::fs::write(&page, html.replacen("</body>", &click, 1)).expect("a page");
+        let (dom, _) = browse(&page, &["--dump-dom"]).expect("Chromium was there a moment ago");
+        let table =
+            dom.split("<table").find(|table| table.matches("<tr>").count() == 9).expect("a table of eight runs");
+        let cell = |row: &str| row.split("<td>").nth(1 + column)?.split('<').next()?.parse::<f64>().ok();
+        let cells: Vec<f64> = table.split("<tr>").filter_map(cell).collect();
+        let sorted = if clicks == 1 { cells.is_sorted() } else { cells.is_sorted_by(|a, b| a >= b) };
+        assert!(cells.len() == 8 && sorted && cells[0] != cells[7], "{clicks}: {cells:?}");
+    }
+}
+
+/// The name of a point with many axes makes no page that is wider than its window.
+fn long_names_fit(out: &Path) {
+    let folder = folder("long-names");
+    let name = "on-".repeat(60);
+    std::fs::copy(out.join("2-on-seed1.json"), folder.join(format!("{name}.json"))).expect("results");
+    let page = folder.join("report.html");
+    assert!(mrc(&["sim", "report", folder.to_str().expect("UTF-8"), "--title", &name]).status.success());
+    let html = std::fs::read_to_string(&page).expect("the page");
+    let measure = "<script>document.title = `${document.documentElement.scrollWidth} of ${innerWidth}`</script></body>";
+    std::fs::write(&page, html.replacen("</body>", measure, 1)).expect("a page");
+    let (dom, _) = browse(&page, &["--window-size=600,800", "--dump-dom"]).expect("Chromium was there a moment ago");
+    let title = dom.split("<title>").nth(1).and_then(|title| title.split('<').next()).expect("a title");
+    let (wide, window) = title.split_once(" of ").expect("two numbers");
+    assert!(wide.parse::<u32>().unwrap() <= window.parse().unwrap(), "{title}");
+}
+
 #[test]
 fn a_report_shows_its_plots_in_a_browser_without_an_error() {
     let (out, output) = sweep("sweep-report", &[]);
@@ -262,6 +297,8 @@ fn a_report_shows_its_plots_in_a_browser_without_an_error() {
         let drawn = curves(plot).iter().filter(|points| points.len() > 1).count() + bands.count();
         assert!(drawn > 0, "an empty plot: {}", plot.get(..120).unwrap_or(plot));
     }
+    columns_sort(&html, &out);
+    long_names_fit(&out);
     let picture = out.join("page.png");
     browse(&page, &[&format!("--screenshot={}", picture.display())]);
     let size = std::fs::metadata(&picture).expect("a screenshot").len();

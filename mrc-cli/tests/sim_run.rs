@@ -138,6 +138,7 @@ fn what_cannot_be_exits_with_2() {
         (&["report", "broken"], "broken/x.json holds no results"),
         (&["run", "silent.toml"], "silent.toml:4: workload[0].duration_us: no flow begins"),
         (&["new", "nowhere/mine.toml"], "cannot write nowhere/mine.toml: nowhere is no folder"),
+        (&["run", "good.toml", "--json", "x", "--links", "y", "--flows", "x"], "--json and --flows name one file"),
         (
             &["run", "good.toml", "--json", "--flows", "-"],
             "--json and --flows both need standard output: give --flows a file",

@@ -274,6 +274,11 @@ fn mistakes_are_named_with_file_line_and_key() {
         ("topology = 5\n", "test.toml:1: topology: ", "`5`, expected a table"),
         ("fault = 5\n", "test.toml:1: fault: ", "`5`, expected a list"),
         ("[topology]\nplanes = -1\n", "test.toml:2: topology.planes: ", "`-1`, expected a whole number, 0 to 255"),
+        (
+            "seed = 9223372036854775808\n",
+            "test.toml:1: seed: ",
+            "an integer of a TOML file is at most 9223372036854775807",
+        ),
         ("[topology]\nforwarding = \"magic\"\n", "test.toml:2: topology.forwarding: ", "round-robin"),
         ("[topology]\nplanes = 9\n", "test.toml:2: topology.planes: ", "8 ports"),
         ("[topology]\nhosts_per_t0 = 257\nt1 = 4\n", "test.toml:2: topology.hosts_per_t0: ", "256 hosts"),

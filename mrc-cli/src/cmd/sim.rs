@@ -22,6 +22,7 @@ use rustix::process::{Signal, set_parent_process_death_signal};
 mod bench;
 mod choice;
 mod file;
+mod made;
 mod parquet;
 mod pool;
 mod ready;
@@ -36,6 +37,9 @@ use ready::Source;
 
 /// Header bytes of a captured packet.
 const SNAPLEN: u32 = 256;
+
+/// The largest integer that a TOML file can hold: results carry their scenario, with the seed, as such a file.
+const MOST_SEED: u64 = i64::MAX as u64;
 
 /// Arguments of `mrc sim`.
 #[derive(clap::Args)]
@@ -99,7 +103,7 @@ struct RunArgs {
     /// Scenario file, name of a ready scenario, or results of an earlier run to repeat
     file: PathBuf,
     /// Seed, in place of the file's
-    #[arg(long)]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(..=MOST_SEED))]
     seed: Option<u64>,
     /// Change a key of the file: queue.trim=false, workload.0.bytes=4096; repeat as needed
     #[arg(long = "set", value_name = "KEY=VALUE")]
@@ -167,6 +171,13 @@ fn run_scenario(args: RunArgs) -> anyhow::Result<ExitCode> {
     let first = on_stdout.next();
     if let (Some(first), Some(second)) = (first, on_stdout.next()) {
         return Err(usage(anyhow!("{first} and {second} both need standard output: give {second} a file")));
+    }
+    let same = |nth: usize| {
+        let earlier = outputs[..nth].iter().find(|(_, path)| path.is_some() && *path == outputs[nth].1)?;
+        Some((earlier.0, outputs[nth].0))
+    };
+    if let Some((first, second)) = (1..outputs.len()).find_map(same) {
+        return Err(usage(anyhow!("{first} and {second} name one file")));
     }
     let tables = first.is_none_or(|option| option == "--trace");
     let source = Source::find(&args.file).map_err(usage)?;
@@ -639,6 +650,34 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A result file holds the seed as TOML does, and nothing could read it otherwise.
+    #[test]
+    fn no_run_has_a_seed_that_its_results_cannot_hold() {
+        #[derive(clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            run: RunArgs,
+        }
+        let seed =
+            |seed: &str| <Line as clap::Parser>::try_parse_from(["run", "x", "--seed", seed]).map(|line| line.run.seed);
+        assert_eq!(seed("9223372036854775807").unwrap(), Some(MOST_SEED));
+        assert!(seed("9223372036854775808").is_err());
+    }
+
+    #[test]
+    fn the_page_about_metrics_names_every_column() {
+        let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/model.md");
+        let page = std::fs::read_to_string(page).unwrap();
+        let files = [("--flows", flows_csv(&[])), ("--links", links_csv(&[])), ("--paths", paths_csv(&[]))];
+        for (file, columns) in files {
+            let rows = page.split(&format!("| `{file}` | `")).nth(1).expect("rows of its own");
+            let rows = rows.split("\n| `--").next().unwrap();
+            for column in columns.trim_end().split(',').skip(1) {
+                assert!(rows.contains(&format!("`{column}`")), "{file}: {column}");
+            }
+        }
+    }
 
     #[test]
     fn a_file_is_replaced_and_never_written_into() {

@@ -216,6 +216,8 @@ fn merge(base: &mut Table, over: Table) {
 /// A message of the parser without the names that Rust has for types.
 fn plain_types(message: &str) -> String {
     let mut text = message.replace('\n', " ").replace("` as i128", "`");
+    // What TOML itself cannot hold.
+    text = text.replace("u64 value was too large", "an integer of a TOML file is at most 9223372036854775807");
     for (name, plain) in [
         ("u8", "a whole number, 0 to 255"),
         ("u16", "a whole number, 0 to 65535"),

@@ -36,11 +36,16 @@ pub struct CheckArgs {
 pub fn new(args: &NewArgs) -> anyhow::Result<ExitCode> {
     let file = args.file.display();
     ensure_new(&args.file).map_err(usage)?;
-    let name = args.file.file_stem().unwrap_or_default().to_string_lossy().replace(['"', '\\'], "");
-    let text = TEMPLATE.replacen("name = \"mine\"", &format!("name = \"{name}\""), 1);
-    std::fs::write(&args.file, text).with_context(|| format!("cannot write {file}"))?;
+    std::fs::write(&args.file, first_text(&args.file)).with_context(|| format!("cannot write {file}"))?;
     outln!("{file}: `mrc sim run {file}` runs it, `mrc sim schema` lists what else it may say");
     Ok(ExitCode::SUCCESS)
+}
+
+/// The scenario that [`new`] writes into a file of this name.
+fn first_text(file: &Path) -> String {
+    let no_name = |c: char| c.is_control() || matches!(c, '"' | '\\');
+    let name = file.file_stem().unwrap_or_default().to_string_lossy().replace(no_name, "");
+    TEMPLATE.replacen("name = \"mine\"", &format!("name = \"{name}\""), 1)
 }
 
 fn ensure_new(file: &Path) -> anyhow::Result<()> {
@@ -87,4 +92,19 @@ fn describe(built: &Built) -> String {
         some(built.partition.parts() as u64, "part"),
     ];
     parts.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_scenario_can_be_read_whatever_its_file_is_called() {
+        for (file, name) in
+            [("mine.toml", "mine"), ("a \"b\\ \u{fc}'.toml", "a b \u{fc}'"), ("a\nb\t\u{7f}.toml", "ab")]
+        {
+            let text: toml::Table = toml::from_str(&first_text(Path::new(file))).unwrap();
+            assert_eq!(text["name"].as_str(), Some(name), "{file:?}");
+        }
+    }
 }

@@ -1,13 +1,14 @@
 //! `mrc sim sweep`: one scenario at many points of its parameter space, one process per point, on all cores or on
 //! somebody's cluster. A point that has its results is not run again.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Mutex;
 
 use super::choice::Choice;
+use super::made::Made;
 use super::pool::{self, Configuration, Estimate};
 use super::ready::Source;
 use super::verdict;
@@ -51,9 +52,10 @@ A sweep file names a scenario and what changes:
   why = \"RoCE packets name no path\"
 
 The points are all combinations. Each one runs in a process of its own and leaves OUT/NAME.json; run the same command
-again to go on after an interruption. --where AXIS=LABEL runs a part of them, \"seed\" being an axis too; more of them can
-follow in the same folder. On a cluster: --slurm writes an array script, --jobs a list of commands, one per point and
-line, for any other engine, and --part K/N is every N-th point from K on; all use the same folder.
+again to go on after an interruption. Points with results are kept; the sweep says which of them another program made, and
+which are older than the program or a trace. --where AXIS=LABEL runs a part of the points, \"seed\" being an axis too; more of
+them can follow in the same folder. On a cluster: --slurm writes an array script, --jobs a list of commands, one per point
+and line, for any other engine, and --part K/N is every N-th point from K on; all use the same folder.
 
 Exit codes: 0 every point has its results and is complete or at its planned end (`until = \"limit\"`), 1 one or more
 failed or are unfinished, 2 usage or a sweep that cannot be, 130 interrupted.")]
@@ -227,7 +229,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         return emit(path, &(lines.join("\n") + "\n"), all.len());
     }
     let bar = if std::io::stderr().is_terminal() { ProgressBar::new(all.len() as u64) } else { ProgressBar::hidden() };
-    bar.set_style(ProgressStyle::with_template("{wide_bar} {pos}/{len} points, {elapsed} {msg}").expect("valid"));
+    bar.set_style(
+        ProgressStyle::with_template("{wide_bar} {pos}/{len} points, {elapsed}, {eta} left {msg}").expect("valid"),
+    );
     let files: Vec<PathBuf> = all.iter().map(|&n| result_file(&args.out, &manifest.points[n])).collect();
     let shown = bar.clone();
     interrupt::on_signal(move || {
@@ -238,8 +242,12 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         std::process::exit(interrupt::EXIT_CODE.into());
     })?;
     let mut failures = run_points(args, &manifest, &scenario_file, &all, &bar)?;
-    failures.extend(shortfalls(args, &manifest, &all)?);
+    let (shortfalls, made) = judged(args, &manifest, &all)?;
+    failures.extend(shortfalls);
     failures.sort();
+    for note in made.notes() {
+        errln!("mrc: {note}");
+    }
     for (name, why) in &failures {
         errln!("{name}: {why}");
     }
@@ -283,6 +291,7 @@ fn lay_out(file: &Path) -> anyhow::Result<(Manifest, Source)> {
     let scenario = source.beside(&sweep.scenario)?;
     let mut points = vec![Point { name: String::new(), at: BTreeMap::new(), seed: None, set: assignments(&sweep.set) }];
     let mut axes = Vec::new();
+    let mut changed: BTreeMap<String, String> = BTreeMap::new();
     for (nth, axis) in sweep.axis.iter().enumerate() {
         let (mut name, cases) = cases(axis).with_context(|| format!("{}: axis {}", file.display(), nth + 1))?;
         if axes.contains(&name) {
@@ -291,11 +300,11 @@ fn lay_out(file: &Path) -> anyhow::Result<(Manifest, Source)> {
             ensure!(!axes.contains(&name), "{}: two axes are called {name}", file.display());
         }
         // Each point would hold the value of the second one, under the name of both.
-        if let Some(key) =
-            axis.key.as_ref().filter(|key| sweep.axis[..nth].iter().any(|axis| axis.key.as_ref() == Some(*key)))
-        {
-            bail!("{}: two axes change {key}", file.display());
+        let keys: BTreeSet<String> = cases.iter().flat_map(|(_, set)| set).map(|change| key_of(change)).collect();
+        if let Some((other, key)) = keys.iter().find_map(|key| Some((changed.get(key)?, key))) {
+            bail!("{}: two axes change {key}: {other} and {name}", file.display());
         }
+        changed.extend(keys.into_iter().map(|key| (key, name.clone())));
         points = cross(&points, &name, &cases);
         axes.push(name);
     }
@@ -386,6 +395,12 @@ fn join(name: &str, label: &str) -> String {
     if name.is_empty() { label } else { format!("{name}-{label}") }
 }
 
+/// The key that a change is of, in one of its spellings: `workload[0].bytes` is `workload.0.bytes`.
+fn key_of(change: &str) -> String {
+    let key = change.split('=').next().unwrap_or_default();
+    key.replace('[', ".").replace(']', "").trim().to_owned()
+}
+
 /// Changes as `--set` takes them.
 pub fn assignments(table: &toml::Table) -> Vec<String> {
     table.iter().map(|(key, value)| format!("{key}={}", text_of(value))).collect()
@@ -424,6 +439,8 @@ fn run_points(
     let done = points.len() - missing.len();
     let at_once = args.workers.or_else(|| std::thread::available_parallelism().ok().map(usize::from)).unwrap_or(1);
     bar.inc(done as u64);
+    // Those took no time.
+    bar.reset_eta();
     let queue = Mutex::new(missing.into_iter());
     let failures = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
@@ -445,11 +462,14 @@ fn run_points(
     Ok(failures.into_inner().expect("all workers have ended"))
 }
 
-/// Points whose results are those of a run that failed or did not end, whenever it ran.
-fn shortfalls(args: &Args, manifest: &Manifest, points: &[usize]) -> anyhow::Result<Vec<(String, String)>> {
-    let mut shortfalls = Vec::new();
+/// Points whose results are those of a run that failed or did not end, whenever it ran, and why; and what made the results of all.
+fn judged(args: &Args, manifest: &Manifest, points: &[usize]) -> anyhow::Result<(Vec<(String, String)>, Made)> {
+    let (mut shortfalls, mut made) = (Vec::new(), Made::default());
+    let program = std::env::current_exe().ok();
     for point in points.iter().map(|&n| &manifest.points[n]) {
-        let Some(results) = read_results(&result_file(&args.out, point))? else { continue };
+        let file = result_file(&args.out, point);
+        let Some(results) = read_results(&file)? else { continue };
+        made.add(&file, &results, program.as_deref());
         let (name, Results { failed, misplaced, flows, completed, .. }) = (point.name.clone(), &results);
         if *failed > 0 || *misplaced > 0 {
             shortfalls.push((name, format!("{failed} messages failed, {misplaced} payloads arrived wrongly")));
@@ -457,7 +477,7 @@ fn shortfalls(args: &Args, manifest: &Manifest, points: &[usize]) -> anyhow::Res
             shortfalls.push((name, format!("{how}: {completed} of {flows} messages")));
         }
     }
-    Ok(shortfalls)
+    Ok((shortfalls, made))
 }
 
 /// The results of a point, if it has any.
@@ -650,6 +670,11 @@ mod tests {
         assert_eq!(manifest.points[1].at.values().collect::<Vec<_>>(), ["1", "2"]);
         std::fs::write(&file, sweep(["seed", "seed"])).unwrap();
         assert!(read(&file, &Choice::default()).unwrap_err().to_string().contains("two axes are called seed"));
+        let (both, one) =
+            (axis("workload[0].bytes"), "cases = [{ label = \"a\", set = { \"workload.0.bytes\" = 3 } }]");
+        std::fs::write(&file, format!("scenario = \"s.toml\"\n[[axis]]\nname = \"size\"\n{one}\n{both}")).unwrap();
+        let error = read(&file, &Choice::default()).unwrap_err().to_string();
+        assert!(error.contains("two axes change workload.0.bytes: size and bytes"), "{error}");
         // One of the two seeds would count, under the name of both.
         for both in [axis("seed"), "set = { seed = 9 }\n".to_owned()] {
             std::fs::write(&file, format!("scenario = \"s.toml\"\nseeds = [1, 2]\n{both}")).unwrap();

@@ -248,7 +248,8 @@ impl Table {
             let _ = writeln!(text, "{:<width$}  {}", case.name, case.verdict());
         }
         let (have, all) = self.points;
-        let _ = write!(text, "{have} of {all} points have results; `mrc sim report` makes the page of all figures");
+        let _ =
+            write!(text, "{have} of {all} points have results; `mrc sim report` makes the page of all combinations");
         text
     }
 }

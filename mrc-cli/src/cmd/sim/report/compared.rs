@@ -17,7 +17,7 @@ pub fn html(compared: &Table, without: &[Without]) -> String {
         "<h2 id=\"verdict\">Verdict by {axis}</h2>\n<p>{have} of {all} points. A case is compared, in each combination of the \
          other axes, with the best one there: by the time of an iteration of a collective, else by the 99th percentile of \
          completion times, or by goodput where runs end by plan; {mean}. A combination in which not every run came to its end \
-         counts {UNFINISHED}.</p>"
+         counts {UNFINISHED}; where that is so of every case, the combination is left out.</p>"
     );
     let rows = compared
         .cases

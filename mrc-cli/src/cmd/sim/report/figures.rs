@@ -1,7 +1,5 @@
 //! Which figures a report has, and what stands in them.
 
-use std::collections::BTreeMap;
-
 use mrc_sim::run::{Distribution, GroupReport, LossCounts, Results, RunEnd};
 
 use super::Run;
@@ -26,8 +24,9 @@ pub struct Figure {
 
 /// All figures, in the order of the page.
 pub fn figures(runs: &[Run], sweep: Option<&Manifest>) -> anyhow::Result<Vec<Figure>> {
-    let mut figures = Vec::new();
+    let mut figures: Vec<Figure> = Vec::new();
     let mut add = |section: &str, id: String, caption: String, svg: Option<String>| {
+        let id = own_name(&id, |id| figures.iter().any(|figure| figure.id == id));
         figures.extend(svg.map(|svg| Figure { id, section: section.to_owned(), caption, svg }));
     };
     if let Some(sweep) = sweep {
@@ -43,14 +42,13 @@ pub fn figures(runs: &[Run], sweep: Option<&Manifest>) -> anyhow::Result<Vec<Fig
                     // The shortest of times is as telling as the longest; of rates only the high ones are.
                     let log_y = matches!(short, "fct" | "p99") && wide(&shown.lines, |(_, y)| y);
                     let axes = Axes { x: name, y, log_x: wide(&shown.lines, |(x, _)| x), log_y };
-                    let tail = panel.as_ref().map(|panel| format!("-{}", panel.replace(' ', "-"))).unwrap_or_default();
+                    let tail = panel.as_ref().map(|panel| format!("-{panel}")).unwrap_or_default();
                     let id = format!("sweep-{name}-{short}{tail}");
-                    let mut caption = match panel {
-                        Some(panel) => {
-                            format!("{panel}. Mean over the seeds, with 95 % confidence intervals; x: {name}.")
-                        }
-                        None => format!("Mean over the seeds, with 95 % confidence intervals; x: {name}."),
-                    };
+                    let panel = panel.map(|panel| format!("{panel}. ")).unwrap_or_default();
+                    let mut caption = format!("{panel}Mean over the seeds, with 95 % confidence intervals; x: {name}.");
+                    if shown.lines.iter().any(|line| !line.bars.is_empty()) {
+                        caption += OPEN_ENDS;
+                    }
                     if shown.lines.iter().any(|line| !line.unfinished.is_empty()) {
                         caption += CROSSES;
                     }
@@ -73,6 +71,17 @@ pub fn figures(runs: &[Run], sweep: Option<&Manifest>) -> anyhow::Result<Vec<Fig
     }
     Ok(figures)
 }
+
+/// A name for a file and an anchor, which no other figure has: axes and labels may be called anything.
+fn own_name(name: &str, taken: impl Fn(&str) -> bool) -> String {
+    let safe = |c: char| if c == '/' || c.is_whitespace() || c.is_control() { '-' } else { c };
+    let name: String = name.chars().map(safe).collect();
+    let further = (2..).map(|nth| format!("{name}-{nth}"));
+    [name.clone()].into_iter().chain(further).find(|name| !taken(name)).expect("there are more names than figures")
+}
+
+/// What a bar without a stroke across its end means.
+const OPEN_ENDS: &str = " An interval without a stroke across its end goes on beyond the axis.";
 
 /// What crosses of a trend mean.
 const CROSSES: &str = " A cross is a point with unfinished runs: its value is of what completed in them, and it stands at \
@@ -291,10 +300,11 @@ fn trend(runs: &[Run], sweep: &Manifest, axis: usize, value: &dyn Fn(&Results) -
     let others: Vec<&String> = sweep.axes.iter().filter(|other| *other != name).collect();
     // Runs of a sweep come in the order of its axes: lines keep it.
     let mut order: Vec<Vec<&str>> = Vec::new();
-    let mut pools: Vec<BTreeMap<u64, Pool>> = Vec::new();
+    let mut pools: Vec<Vec<(f64, Pool)>> = Vec::new();
     for run in runs {
         let Some(point) = sweep.points.iter().find(|point| point.name == run.name) else { continue };
-        let Some(Ok(x)) = point.at.get(name).map(|label| label.parse::<f64>()) else { return Vec::new() };
+        let number = |label: &String| label.parse::<f64>().ok().filter(|x| x.is_finite());
+        let Some(x) = point.at.get(name).and_then(number) else { return Vec::new() };
         let reading = value(&run.results);
         if reading == Reading::Absent {
             continue;
@@ -302,25 +312,30 @@ fn trend(runs: &[Run], sweep: &Manifest, axis: usize, value: &dyn Fn(&Results) -
         let labels: Vec<&str> = others.iter().filter_map(|&other| point.at.get(other).map(String::as_str)).collect();
         let line = order.iter().position(|known| *known == labels).unwrap_or_else(|| {
             order.push(labels);
-            pools.push(BTreeMap::new());
+            pools.push(Vec::new());
             order.len() - 1
         });
-        // Bits of non-negative numbers have the order of the numbers.
-        pools[line].entry(x.max(0.0).to_bits()).or_default().add(reading);
+        let of_line = &mut pools[line];
+        let at = of_line.iter().position(|(known, _)| *known == x).unwrap_or_else(|| {
+            of_line.push((x, Pool::default()));
+            of_line.len() - 1
+        });
+        of_line[at].1.add(reading);
     }
+    pools.iter_mut().for_each(|of_line| of_line.sort_by(|a, b| a.0.total_cmp(&b.0)));
     // A bare number, yes or no as a name needs its axis.
     let named = |other: &str, label: &str| match label {
         "true" | "false" => format!("{other} {label}"),
         _ if label.parse::<f64>().is_ok() => format!("{other} {label}"),
         _ => label.to_owned(),
     };
-    let line = |(labels, pools): (Vec<&str>, BTreeMap<u64, Pool>)| {
+    let line = |(labels, pools): (Vec<&str>, Vec<(f64, Pool)>)| {
         let names = others.iter().zip(labels).map(|(other, label)| named(other, label)).collect();
-        let at = |(x, pool): (&u64, &Pool)| (f64::from_bits(*x), pool.mean());
+        let at = |(x, pool): &(f64, Pool)| (*x, pool.mean());
         let whole = pools.iter().filter(|(_, pool)| !pool.unfinished).map(at);
         let part = pools.iter().filter(|(_, pool)| pool.unfinished).map(at);
         let bars = pools.iter().filter(|(_, pool)| !pool.unfinished);
-        let bars = bars.filter_map(|(x, pool)| Some((f64::from_bits(*x), pool.bar()?)));
+        let bars = bars.filter_map(|(x, pool)| Some((*x, pool.bar()?)));
         (names, (whole.filter_map(|(x, mean)| Some((x, mean?))).collect(), part.collect(), bars.collect()))
     };
     order.into_iter().zip(pools).map(line).collect()
@@ -425,6 +440,33 @@ mod tests {
         let bare =
             plots::lines(&axes, &Shown { lines: vec![named_line(&lines_of(&[(2.0, 4.0), (16.0, 9.0)]))], of: 1 });
         assert!(strokes(&svg) > strokes(&bare.unwrap().unwrap()), "crosses are drawn: {svg}");
+    }
+
+    #[test]
+    fn axes_may_have_any_name_and_numbers_below_zero() {
+        let trends = |name: &str, labels: &[&str]| {
+            let point = |label: &&str| Point {
+                name: (*label).to_owned(),
+                at: [(name.to_owned(), (*label).to_owned())].into(),
+                seed: None,
+                set: Vec::new(),
+            };
+            let points: Vec<Point> = labels.iter().map(point).collect();
+            let runs: Vec<Run> = points.iter().map(|point| run(&point.name)).collect();
+            let sweep = Manifest { axes: vec![name.to_owned()], points, ..Manifest::default() };
+            let xs = trend(&runs, &sweep, 0, &|_| Reading::Whole(1.0));
+            let xs: Vec<f64> = xs.iter().flat_map(|line| line.1.0.iter().map(|point| point.0)).collect();
+            (xs, figures(&runs, Some(&sweep)).unwrap())
+        };
+        let (xs, figures) = trends("../load / link, %", &["3", "-2", "-10", "0"]);
+        assert_eq!(xs, [-10.0, -2.0, 0.0, 3.0]);
+        let ids: Vec<&str> = figures.iter().map(|figure| figure.id.as_str()).collect();
+        assert!(ids.contains(&"sweep-..-load---link,-%-goodput"), "{ids:?}");
+        assert!(!ids.iter().any(|id| id.contains(['/', ' '])), "{ids:?}");
+        for label in ["inf", "nan"] {
+            assert_eq!(trends("x", &["1", label]).0, [] as [f64; 0], "{label} has no place on an axis");
+        }
+        assert_eq!(own_name("a b", |name| name == "a-b"), "a-b-2");
     }
 
     fn lines_of(points: &[(f64, f64)]) -> Named {

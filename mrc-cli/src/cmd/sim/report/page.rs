@@ -7,6 +7,7 @@ use mrc_sim::run::{Distribution, GroupReport, Results};
 use super::figures::{DETAILED, Figure, bus_gbit_per_s};
 use super::plots::number;
 use super::{Run, compared};
+use crate::cmd::sim::made::Made;
 use crate::cmd::sim::pool::{self, Estimate};
 use crate::cmd::sim::shortfall;
 use crate::cmd::sim::sweep::Manifest;
@@ -15,7 +16,7 @@ use crate::cmd::sim::verdict;
 const STYLE: &str = "
 :root { color-scheme: light; }
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222; background: #fff; }
-h1, h2 { line-height: 1.2; } h2 { margin-top: 2.5rem; border-bottom: 1px solid #ccc; }
+h1, h2 { line-height: 1.2; } h1, h2, p { overflow-wrap: anywhere; } h2 { margin-top: 2.5rem; border-bottom: 1px solid #ccc; }
 table { border-collapse: collapse; margin: 0.8rem 0; font-size: 0.7rem; font-variant-numeric: tabular-nums; display: block; overflow-x: auto; }
 th, td { padding: 0.2rem 0.3rem; text-align: right; border-bottom: 1px solid #ddd; white-space: nowrap; }
 th { white-space: normal; vertical-align: bottom; }
@@ -28,7 +29,9 @@ table:has(.text) th:last-child { text-align: left; }
 .r0 { background: #8fd694; color: #000; } .r1 { background: #d5eec2; color: #000; } .r2 { background: #fdf0b5; color: #000; }
 .r3 { background: #fbc28d; color: #000; } .r4 { background: #ef8a80; color: #000; }
 [class^=r] { display: block; padding: 0 0.2rem; }
-input { font: inherit; margin-top: 0.8rem; padding: 0.1rem 0.4rem; }
+th button { all: unset; cursor: pointer; } th button:focus-visible { outline: 2px solid; }
+th[aria-sort=ascending] button::after { content: \" \\25b2\"; } th[aria-sort=descending] button::after { content: \" \\25bc\"; }
+input::placeholder { color: inherit; opacity: 0.8; } input { font: inherit; margin-top: 0.8rem; padding: 0.1rem 0.4rem; }
 @media (prefers-color-scheme: dark) {
   :root { color-scheme: dark; }
   body { color: #ddd; background: #181818; } figcaption { color: #aaa; } .bad { color: #f77; }
@@ -64,6 +67,10 @@ pub fn html(title: &str, runs: &[Run], sweep: Option<&Manifest>, figures: &[Figu
         let _ =
             writeln!(page, "<p>{} points over {}; {missing} without results.</p>", sweep.points.len(), escape(&axes));
     }
+    let mut made = Made::default();
+    runs.iter().map(|run| &run.results.program).filter(|program| !program.is_empty()).for_each(|by| made.by(by));
+    let programs = made.programs();
+    let _ = if programs.is_empty() { Ok(()) } else { writeln!(page, "<p>Made by {}.</p>", escape(&programs)) };
     let find =
         |point: &crate::cmd::sim::sweep::Point| runs.iter().find(|run| run.name == point.name).map(|run| &run.results);
     if let Some((sweep, compared)) = sweep.and_then(|sweep| Some((sweep, verdict::of(sweep, find)?))) {
@@ -90,7 +97,9 @@ pub fn html(title: &str, runs: &[Run], sweep: Option<&Manifest>, figures: &[Figu
             }
         }
         let (id, caption) = (escape(&figure.id), escape(&figure.caption));
-        let _ = writeln!(page, "<figure id=\"{id}\">{}<figcaption>{caption}</figcaption></figure>", figure.svg);
+        // One picture with one text, for who cannot see it: not a hundred bits of both.
+        let svg = figure.svg.replacen("<svg ", &format!("<svg role=\"img\" aria-label=\"{caption}\" "), 1);
+        let _ = writeln!(page, "<figure id=\"{id}\">{svg}<figcaption>{caption}</figcaption></figure>");
     }
     if long {
         let (all, between) = (runs.len(), "the first, the last and others between them");
@@ -101,19 +110,42 @@ pub fn html(title: &str, runs: &[Run], sweep: Option<&Manifest>, figures: &[Figu
     page
 }
 
-/// Above each long table a field that hides the rows without its words. Without scripts the page lacks the field alone.
+/// Above each long table a field that hides the rows without its words, and names of columns that sort it: numbers by value, with
+/// what is none at the end. Without scripts the page lacks these alone.
 const SCRIPT: &str = "
 document.querySelectorAll('table').forEach(table => {
   const rows = [...table.tBodies[0].rows];
   if (rows.length < 6) return;
   const field = document.createElement('input');
   field.type = 'search';
-  field.placeholder = 'filter rows';
+  field.placeholder = field.ariaLabel = 'filter rows';
   field.oninput = () => {
     const words = field.value.toLowerCase().split(/\\s+/);
     rows.forEach(row => row.hidden = !words.every(word => row.textContent.toLowerCase().includes(word)));
   };
   table.before(field);
+  const heads = [...table.tHead.rows[0].cells];
+  heads.forEach((head, nth) => {
+    const button = document.createElement('button');
+    button.textContent = head.textContent;
+    head.replaceChildren(button);
+    button.onclick = () => {
+      const sign = head.ariaSort == 'ascending' ? -1 : 1;
+      heads.forEach(other => other.ariaSort = null);
+      head.ariaSort = sign < 0 ? 'descending' : 'ascending';
+      const text = row => row.cells[nth].textContent;
+      const value = row => {
+        const parts = text(row).match(/^\\(?(-?[\\d.]+)( [kMG])?(\\)| \\u00b1 .*| of \\d+)?$/);
+        return parts ? parts[1] * { ' k': 1e3, ' M': 1e6, ' G': 1e9 }[parts[2] ?? ''] || +parts[1] : NaN;
+      };
+      const least = (a, b) => {
+        const [x, y] = [value(a), value(b)];
+        if (isNaN(x) || isNaN(y)) return isNaN(x) - isNaN(y) || sign * text(a).localeCompare(text(b), 'en', { numeric: true });
+        return sign * (x - y);
+      };
+      table.tBodies[0].append(...rows.sort(least));
+    };
+  });
 });
 ";
 
@@ -364,6 +396,21 @@ mod tests {
         runs[1].results.scenario = "another".to_owned();
         let of_two = page(&runs);
         assert!(abouts(&of_two) == 2 && of_two.find("<p>a &lt;b") > of_two.find("<h2>"));
+    }
+
+    #[test]
+    fn programs_that_made_the_runs_are_named_and_pictures_have_a_text() {
+        let mut runs = [run("one"), run("two"), run("three")];
+        let page = |runs: &[Run]| html("t", runs, None, &figures(runs, None).unwrap());
+        assert!(!page(&runs).contains("Made by"));
+        runs.iter_mut().for_each(|run| run.results.program = "mrc 1 <a>".to_owned());
+        assert!(page(&runs).contains("<p>Made by mrc 1 &lt;a&gt;.</p>"));
+        runs[1].results.program = "mrc 2".to_owned();
+        let page = page(&runs);
+        assert!(page.contains("<p>Made by mrc 1 &lt;a&gt; (2 runs), mrc 2 (1 run).</p>"));
+        let pictures = page.matches("<svg").count();
+        assert_eq!(page.matches("<svg role=\"img\" aria-label=\"").count(), pictures);
+        assert!(page.contains("aria-label=\"Distribution of flow completion times."));
     }
 
     #[test]

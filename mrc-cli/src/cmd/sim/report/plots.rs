@@ -25,6 +25,10 @@ const LEGEND_LINE: u32 = 20;
 /// So few points are marked each.
 const FEW: usize = 20;
 
+/// From bar to bar of lines that have a point at the same x, and half the width of a bar's end, in pixels.
+const BAR_APART: f64 = 4.0;
+const BAR_END: i32 = 2;
+
 /// Colours that remain apart in print and for most eyes (Okabe and Ito).
 const COLOURS: [RGBColor; 8] = [
     RGBColor(0, 114, 178),
@@ -66,6 +70,12 @@ impl Line {
     /// A line with a colour of its own.
     pub fn new(name: impl Into<String>, points: Vec<(f64, f64)>) -> Self {
         Self { name: name.into(), points, unfinished: Vec::new(), bars: Vec::new(), look: None }
+    }
+
+    /// Points with an interval, and its ends.
+    fn bar_ends(&self) -> impl Iterator<Item = ((f64, f64), (f64, f64))> {
+        let at = |x: f64| self.points.iter().find(|point| point.0 == x).map(|point| point.1);
+        self.bars.iter().filter_map(move |&(x, half)| at(x).map(|y| ((x, y), (y - half, y + half))))
     }
 
     /// Colour, and dashes with the gaps between them, as the `nth` of its plot.
@@ -151,6 +161,9 @@ pub fn lines(axes: &Axes<'_>, shown: &Shown) -> anyhow::Result<Option<String>> {
     let highest = all().filter(finite).map(|(_, y)| y).max_by(f64::total_cmp);
     let lone = lines.iter().flat_map(|line| &line.unfinished).any(|(x, _)| x.is_finite());
     let Some(top) = highest.or(lone.then_some(1.0)) else { return Ok(None) };
+    // Room for the intervals, but not so much that one of two seeds hides all differences.
+    let bar_ends = lines.iter().flat_map(|line| line.bar_ends().map(|(_, ends)| ends.1)).filter(|end| end.is_finite());
+    let top = bar_ends.fold(top, f64::max).min(2.0 * top.max(0.0));
     let (mut left, mut right) = (f64::INFINITY, f64::NEG_INFINITY);
     let at_edge = lines.iter().flat_map(|line| line.unfinished.iter().map(|&(x, _)| (x, 0.0)));
     for (x, _) in all().chain(at_edge).filter(finite) {
@@ -172,6 +185,7 @@ pub fn lines(axes: &Axes<'_>, shown: &Shown) -> anyhow::Result<Option<String>> {
     }
     let top = if top > 0.0 { top * 1.05 } else { 1.0 };
     let bottom = all().filter(finite).map(|(_, y)| y / 1.05).fold(top, f64::min);
+    let barred = lines.iter().filter(|line| !line.bars.is_empty()).count();
     let log_y = axes.log_y && bottom > 0.0;
     let names = lines.len() + usize::from(shown.note().is_some());
     let size = (SIZE.0, SIZE.1.max(LEGEND_TOP + LEGEND_LINE * names as u32));
@@ -220,18 +234,20 @@ pub fn lines(axes: &Axes<'_>, shown: &Shown) -> anyhow::Result<Option<String>> {
                             .map(|at| Circle::new(*at, 4, colour.filled()));
                         chart.draw_series(dots).map_err(|error| anyhow!("{error}"))?;
                     }
-                    let at = |x: f64| line.points.iter().find(|point| point.0 == x).map(|point| point.1);
-                    let bars = line.bars.iter().filter_map(|&(x, half)| Some((x, at(x)?, half)));
-                    let bars = bars.filter(|(x, y, _)| finite(&(*x, *y)) && (!log_x || *x > 0.0));
-                    let bars: Vec<_> = bars.collect();
-                    let ends = |&(x, y, half): &(f64, f64, f64)| {
-                        let low = (y - half).max(if log_y { bottom } else { 0.0 });
-                        PathElement::new([(x, low), (x, (y + half).min(top))], colour.stroke_width(1))
-                    };
-                    chart.draw_series(bars.iter().map(ends)).map_err(|error| anyhow!("{error}"))?;
+                    let floor = if log_y { bottom } else { 0.0 };
+                    let aside = aside(lines, nth, barred);
+                    for ((x, _), (low, high)) in line.bar_ends().filter(|(at, _)| finite(at) && (!log_x || at.0 > 0.0))
+                    {
+                        let bar = interval(low, high, (floor, top), |y| chart.backend_coord(&(x, y)), aside);
+                        for stroke in bar {
+                            let stroke = PathElement::new(stroke, colour.stroke_width(1));
+                            plot.draw(&stroke).map_err(|error| anyhow!("{error}"))?;
+                        }
+                    }
                     for nth in spread(line.points.len(), FEW) {
                         let Some(&(x, y)) = line.points.get(nth).filter(|point| finite(point)) else { continue };
-                        let half = bars.iter().find(|bar| bar.0 == x).map(|bar| format!(" \u{b1} {}", number(bar.2)));
+                        let half =
+                            line.bars.iter().find(|bar| bar.0 == x).map(|bar| format!(" \u{b1} {}", number(bar.1)));
                         let text = format!("{}: {}, {}{}", line.name, number(x), number(y), half.unwrap_or_default());
                         hints.push((chart.backend_coord(&(x, y)), text));
                     }
@@ -253,6 +269,30 @@ pub fn lines(axes: &Axes<'_>, shown: &Shown) -> anyhow::Result<Option<String>> {
         if lines.len() > 1 { legend(&names, shown) } else { Ok(()) }
     })?;
     Ok(Some(hinted(svg, &hints)))
+}
+
+/// How far the bars of the `nth` line stand beside its points, in pixels, so that no bar hides that of another line.
+fn aside(lines: &[Line], nth: usize, barred: usize) -> i32 {
+    let before = lines[..nth].iter().filter(|line| !line.bars.is_empty()).count();
+    ((before as f64 - (barred.max(1) - 1) as f64 / 2.0) * BAR_APART).round() as i32
+}
+
+/// The strokes of a confidence interval: from its low to its high end, with a stroke across each end. An end beyond the `axis` has
+/// none: the bar goes on there.
+fn interval(
+    low: f64,
+    high: f64,
+    axis: (f64, f64),
+    place: impl Fn(f64) -> (i32, i32),
+    aside: i32,
+) -> Vec<Vec<(i32, i32)>> {
+    let at = |y: f64| {
+        let (x, y) = place(y.clamp(axis.0, axis.1));
+        (x + aside, y)
+    };
+    let ends = [low, high].into_iter().filter(|end| (axis.0..=axis.1).contains(end)).map(at);
+    let across = ends.map(|(x, y)| vec![(x - BAR_END, y), (x + BAR_END, y)]);
+    [vec![at(low), at(high)]].into_iter().chain(across).collect()
 }
 
 /// Adds to a picture what a browser shows at its points.
@@ -466,6 +506,35 @@ mod tests {
         }
         let narrow = texts(105.0, 119.0);
         assert!(narrow.iter().filter(|text| text.parse::<f64>().is_ok()).count() >= 4, "{narrow:?}");
+    }
+
+    /// The strokes of the bars in a line's colour, as their points.
+    fn bars_of(svg: &str, nth: usize) -> Vec<Vec<(i32, i32)>> {
+        let RGBColor(red, green, blue) = COLOURS[nth];
+        let colour = format!("stroke=\"#{red:02X}{green:02X}{blue:02X}\" stroke-width=\"1\" points=\"");
+        let point = |point: &str| point.split_once(',').map(|(x, y)| (x.parse().unwrap(), y.parse().unwrap()));
+        let stroke = |text: &str| text.split('"').next().unwrap().split_whitespace().filter_map(point).collect();
+        svg.split(&colour).skip(1).map(stroke).collect()
+    }
+
+    #[test]
+    fn confidence_intervals_have_room_and_do_not_hide_each_other() {
+        let axes = Axes { x: "x", y: "y", log_x: false, log_y: false };
+        let line =
+            |name: &str, half| Line { bars: vec![(1.0, half)], ..Line::new(name, vec![(1.0, 10.0), (2.0, 9.0)]) };
+        let svg = lines(&axes, &Shown::from([line("a", 8.0), line("b", 8.0), line("c", 30.0)])).unwrap().unwrap();
+        let [a, b, c] = [0, 1, 2].map(|nth| bars_of(&svg, nth));
+        assert_eq!((a.len(), b.len()), (3, 3), "a bar with two ends: {svg}");
+        assert!(a[0][0].0 < b[0][0].0 && b[0][0].0 < c[0][0].0, "side by side: {a:?} {b:?} {c:?}");
+        // The dot of 10 is in the middle of 2 and 18.
+        let dot: i32 = svg
+            .split("r=\"9\"")
+            .next()
+            .and_then(|svg| svg.rsplit("cy=\"").next()?.split('"').next()?.parse().ok())
+            .unwrap();
+        assert!(((a[0][0].1 + a[0][1].1) / 2 - dot).abs() <= 1, "{a:?}, {dot}");
+        assert_eq!(c.len(), 1, "both ends are beyond the axis: {c:?}");
+        assert!(c[0][1].1 < a[0][1].1 && c[0][0].1 > a[0][0].1, "{c:?}");
     }
 
     #[test]
