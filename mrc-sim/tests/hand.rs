@@ -152,6 +152,25 @@ fn samples_that_stay_are_equally_far_apart() {
     assert!((busy - hand).abs() < 0.01 * hand, "busy for {busy} us, by hand {hand}");
 }
 
+/// Samples that are joined show what a link that is busy for a fifth of the time has sent, as `--links` does for each link.
+#[test]
+fn the_busiest_link_of_samples_that_are_joined_is_as_busy_as_it_was() {
+    let mut text =
+        "sample_us = 1\n[topology]\nt0 = 1\n[transport]\nkind = \"roce\"\n[[workload]]\nkind = \"trace\"\nlines = \"\"\"\n".to_owned();
+    (0..500).for_each(|nth| text += &format!("{},0,1,12288\n", 5 * nth));
+    text += "\"\"\"\n";
+    let options = mrc_sim::run::Options { links: true, ..Default::default() };
+    let outcome = common::outcome(&common::load(&text, &[], Some(3)), &options);
+    let line = &outcome.results.timeline;
+    let load = line.links.iter().find(|load| load.tier == "host-up").unwrap();
+    assert!((300..900).contains(&line.at_us.len()), "{} samples are left", line.at_us.len());
+    for (at, percent) in line.at_us.iter().zip(&load.max_percent).skip(1) {
+        let rows = outcome.links.iter().filter(|row| row.at_us == *at && row.upwards && row.link.contains("-h"));
+        let most = rows.map(|row| row.percent).fold(0.0, f64::max);
+        assert!((percent - most).abs() < 2.0, "{at} us: {percent} %, {most} % by link");
+    }
+}
+
 /// However short a sample is, a frame counts in those in which it leaves: a busy link shows 100 % in each of them.
 #[test]
 fn a_frame_longer_than_a_sample_counts_in_each() {

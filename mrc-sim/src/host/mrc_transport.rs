@@ -23,7 +23,7 @@ use super::mrc::{MrcHostError, icrc_of};
 use super::telemetry::Telemetry;
 use super::transport::{PathCounts, PathRow, Transport, TransportCounters, payload_tag, uncut_len};
 use super::{Soon, Upcoming};
-use crate::fabric::{HEADER_MAX, Packet, Report, Topology, address};
+use crate::fabric::{HEADER_MAX, Packet, PathNames, Report, Topology, address};
 use crate::host::Host;
 use crate::workload::{Exchange, Pair};
 
@@ -128,13 +128,19 @@ impl<'s> MrcTransport<'s> {
         let mut endpoint = Endpoint::new(config, storage.lend(), seed)?;
         let cq = endpoint.create_cq()?;
         let region = endpoint.register_mr(PD, MemRange { va: 0, len: 1 << 63 }, Access::REMOTE_WRITE)?;
+        // Each draw advances a generator by the constant that numbers hosts here, so all hosts draw from one sequence, each from
+        // another place on. Switches that hash mix addresses into it. Where an EV names a path, each host begins elsewhere.
+        let mut rng = Rng::new(!seed);
+        if topology.scheme().paths() != PathNames::Entropy {
+            rng = rng.fork();
+        }
         Ok(Self {
             index,
             endpoint,
             cq,
             region,
             profiles: BTreeMap::new(),
-            rng: Rng::new(!seed),
+            rng,
             connections: Vec::new(),
             lanes: Vec::new(),
             attributes: Attributes::new(settings),

@@ -106,16 +106,19 @@ fn over(samples: &[Sample], from: Instant, until: Instant) -> Option<BadPath> {
         return None;
     }
     let since = |sample: &Sample| sample.at.since(from) as f64;
-    let (mut begin, mut last) = (*first, 0.0);
+    let (mut begin, mut before, mut last) = (*first, *first, 0.0);
     for sample in &lasting[1..] {
-        let window = sample.even - begin.even;
-        if window < WINDOW * even && sample.even < all.even {
+        let few = sample.even - begin.even < WINDOW * even;
+        if few && sample.even < all.even {
             continue;
         }
-        if (sample.bad - begin.bad) as f64 > LEFT * window.max(WINDOW * even) {
+        let stays =
+            |start: &Sample| (sample.bad - start.bad) as f64 > LEFT * (sample.even - start.even).max(WINDOW * even);
+        // A few packets at the end do not tell that what stayed until then has left.
+        if stays(begin) || few && stays(before) {
             last = since(sample);
         }
-        begin = sample;
+        (before, begin) = (begin, *sample);
     }
     let end = since(lasting[busy]);
     Some(BadPath {
@@ -170,5 +173,8 @@ mod tests {
         let last = ends[10];
         ends.extend((1..100).map(|nth| Sample { at: last.at.after(nth * 10_000), ..last }));
         assert_eq!(over(&ends, us(20), Instant::FAR).unwrap().leave_us, None, "a flow that ends did not leave");
+        let mut late = samples(&[1000; 10]);
+        late.push(Sample { at: last.at.after(10_000), even: last.even + 5.0, ..last });
+        assert_eq!(over(&late, us(20), Instant::FAR).unwrap().leave_us, None, "nor one with a late packet");
     }
 }

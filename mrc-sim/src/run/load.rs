@@ -116,25 +116,30 @@ impl Loads {
             }
         }
         for (line, (sum, most, count)) in self.lines.iter_mut().zip(sums) {
-            line.mean_percent.push(tenths(sum / f64::from(count.max(1))));
-            line.max_percent.push(tenths(most));
+            line.mean_percent.push(sum / f64::from(count.max(1)));
+            line.max_percent.push(most);
         }
         if let Some(links) = &mut self.links {
             links.push(sim.now().as_nanos(), row, last);
         }
     }
 
-    /// Keeps every second sample, as the time line does: each then stands for the time since the one before it.
+    /// Keeps every second sample, as the time line does: each then stands for the time since the one before it. Which link was the
+    /// busiest nobody knows any more. Where it was the same one in both samples, the mean of the two is exact; else it is more.
     pub(super) fn thin_out(&mut self) {
         for line in &mut self.lines {
-            line.mean_percent = pairs(&line.mean_percent, |a, b| tenths((a + b) / 2.0));
-            line.max_percent = pairs(&line.max_percent, f64::max);
+            for percent in [&mut line.mean_percent, &mut line.max_percent] {
+                *percent = means_of_pairs(percent);
+            }
         }
         self.links.iter_mut().for_each(Links::thin_out);
     }
 
-    /// The table by link, and the lines by tier.
-    pub(super) fn finish<T: Transport>(self, sim: &Parts<T>) -> (Vec<LinkRow>, Vec<LinkLoad>) {
+    /// The table by link, and the lines by tier, in tenths of a percent.
+    pub(super) fn finish<T: Transport>(mut self, sim: &Parts<T>) -> (Vec<LinkRow>, Vec<LinkLoad>) {
+        // Not before: what is rounded each time that samples are joined adds up.
+        let percents = self.lines.iter_mut().flat_map(|line| line.mean_percent.iter_mut().chain(&mut line.max_percent));
+        percents.for_each(|percent| *percent = tenths(*percent));
         let mut rows = Vec::new();
         let samples = self.links.map(|links| links.samples).unwrap_or_default();
         for pair in samples.windows(2) {
@@ -155,9 +160,9 @@ impl Loads {
 }
 
 /// The first value stands alone: it is of the time before the run.
-fn pairs(values: &[f64], join: impl Fn(f64, f64) -> f64) -> Vec<f64> {
+fn means_of_pairs(values: &[f64]) -> Vec<f64> {
     let (first, rest) = values.split_at(values.len().min(1));
-    let joined = rest.chunks(2).filter(|pair| pair.len() == 2).map(|pair| join(pair[0], pair[1]));
+    let joined = rest.chunks(2).filter(|pair| pair.len() == 2).map(|pair| (pair[0] + pair[1]) / 2.0);
     first.iter().copied().chain(joined).collect()
 }
 
@@ -204,7 +209,7 @@ mod tests {
         assert_eq!(percent(1_250, 100_000_000_000 * 200), 50.0);
         assert_eq!(percent(4_000, 100_000_000_000 * 200), 100.0, "a frame of a rate that fell");
         assert_eq!(percent(1, 0), 0.0);
-        assert_eq!(pairs(&[0.0, 10.0, 20.0, 30.0, 50.0], f64::max), [0.0, 20.0, 50.0]);
-        assert_eq!(pairs(&[0.0, 10.0, 20.0, 30.0], |a, b| (a + b) / 2.0), [0.0, 15.0]);
+        assert_eq!(means_of_pairs(&[0.0, 10.0, 20.0, 30.0, 50.0]), [0.0, 15.0, 40.0]);
+        assert_eq!(means_of_pairs(&[0.0, 0.1, 0.0, 30.0]), [0.0, 0.05], "rounded at the end alone");
     }
 }

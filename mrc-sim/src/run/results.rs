@@ -254,7 +254,7 @@ pub struct LinkLoad {
     pub tier: String,
     /// Bytes sent since the sample before, over what the links could have sent, in percent: mean of the links.
     pub mean_percent: Vec<f64>,
-    /// The same of the busiest link.
+    /// The same of the busiest link; of samples that were joined, the mean of their busiest links.
     pub max_percent: Vec<f64>,
 }
 
