@@ -37,7 +37,7 @@ fn typing_errors_never_panic() {
     let words: Vec<&str> = texts.iter().flat_map(|text| text.split_whitespace()).collect();
     let mut rng = Rng::new(seed);
     let (mut refused, mut played) = (0, 0);
-    for n in 0..3_000 {
+    for n in 0..4_000 {
         let mut text = texts[n % texts.len()].clone();
         for _ in 0..=rng.below(3) {
             text = mutate(&text, &words, &mut rng);

@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::locate::{self, Finding, Identify, Localiser, Ours};
 use crate::model::{Behaviour, Fault, ModelConfig, ProbeModel, Run, Weather};
 use crate::plan::PlanConfig;
-use crate::rng::Rng;
+use crate::rng::{Rng, mix};
 use crate::topology::{Component, Direction, Fabric};
 
 /// Probe intervals in which something that is down must be found.
@@ -249,7 +249,8 @@ pub fn run(config: &ScoreConfig, mut progress: impl FnMut(u32)) -> Report {
         healthy: None,
     };
     for case in 0..config.faults {
-        let mut rng = Rng::new(config.seed ^ (u64::from(case) + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        // Mixed: what a generator adds with each draw is the same constant.
+        let mut rng = Rng::new(mix(config.seed ^ (u64::from(case) + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15)));
         let model = &models[rng.below(models.len() as u64) as usize];
         one_case(case, model, &algorithms, &mut rng, &mut report);
         progress(case + 1);
