@@ -73,13 +73,16 @@ fn main() -> ExitCode {
     }
 }
 
-/// An error and its causes; a cause that the text before it already names is not repeated.
+/// An error and its causes; a cause that the text before it already names is not repeated. Any call may be the one that finds no
+/// descriptor left: the cure is told here.
 fn chain(error: &anyhow::Error) -> String {
-    error.chain().map(ToString::to_string).fold(String::new(), |text, cause| match text.ends_with(&cause) {
+    let text = error.chain().map(ToString::to_string).fold(String::new(), |text, cause| match text.ends_with(&cause) {
         true => text,
         false if text.is_empty() => cause,
         false => format!("{text}: {cause}"),
-    })
+    });
+    let without_cure = text.contains(&format!("(os error {})", libc::EMFILE)) && !text.contains("ulimit");
+    if without_cure { format!("{text}; raise `ulimit -n`") } else { text }
 }
 
 #[cfg(test)]
@@ -104,6 +107,20 @@ mod tests {
     fn helps(command: &clap::Command, into: &mut String) {
         into.extend(command.get_after_help().map(|text| format!("{text}\n")));
         command.get_subcommands().for_each(|inner| helps(inner, into));
+    }
+
+    #[test]
+    fn a_program_without_descriptors_names_the_cure() {
+        let error = || anyhow::Error::from(std::io::Error::from_raw_os_error(libc::EMFILE));
+        let says = "Too many open files (os error 24); raise `ulimit -n`";
+        assert_eq!(chain(&error()), says);
+        assert_eq!(chain(&error().context("cannot connect")), format!("cannot connect: {says}"));
+        let told = error().context("no socket, see `ulimit -n`");
+        assert!(!chain(&told).contains("raise"));
+        assert_eq!(
+            chain(&anyhow::Error::from(std::io::Error::from_raw_os_error(libc::EACCES))),
+            "Permission denied (os error 13)"
+        );
     }
 
     /// What a reader copies from a help text or a page is a command line that is accepted.
