@@ -5,7 +5,7 @@ mod common;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{alone, skip_trial};
+use common::{alone, skip_trial, start};
 use mrc_lab::{Fabric, Shape, skip};
 use serde_json::Value;
 
@@ -95,21 +95,6 @@ fn an_agent_runs_beside_a_device_on_the_same_interfaces() {
     assert!(lines.iter().all(|line| line["event"] != "faulty" || line["component"] == "hB"), "{lines:?}");
     let (client, server) = (client.join().unwrap(), server.join().unwrap());
     assert!(client.status.success() && server.status.success(), "{}", String::from_utf8_lossy(&client.stderr));
-}
-
-/// A child that is killed when the test fails.
-struct Running(std::process::Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn start(args: &[&str]) -> Running {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_mrc"));
-    Running(command.args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
 }
 
 /// What a device says of itself.

@@ -239,9 +239,7 @@ impl Summary {
 
 #[derive(Debug, Clone, Copy)]
 struct InFlight {
-    path: u32,
-    class: Class,
-    is_full: bool,
+    due: Due,
     sent_ns: u64,
     /// How it came back: round trip in nanoseconds, and whether a switch trimmed it.
     answer: Option<(u64, bool)>,
@@ -466,13 +464,14 @@ impl Agent {
             return false;
         };
         flight.answer = Some((now_ns.saturating_sub(flight.sent_ns), *trimmed));
-        let (path, class) = (flight.path, flight.class);
-        self.look_at_code_point(path, class, *rewritten);
+        let due = flight.due;
+        self.look_at_code_point(due, *rewritten);
         true
     }
 
     /// Tells once that probes of a path come back with another code point, until one is as it was sent.
-    fn look_at_code_point(&mut self, path: u32, class: Class, back: Option<u8>) {
+    fn look_at_code_point(&mut self, due: Due, back: Option<u8>) {
+        let Due { path, class, .. } = due;
         let name = (path, class == Class::Data);
         let Some(back) = back else {
             self.rewritten.remove(&name);
@@ -512,10 +511,10 @@ impl Agent {
     }
 
     fn record(&mut self, flight: InFlight, fate: Fate) {
-        let at = flight.path as usize;
-        let record = |path: &mut Path| match flight.is_full {
+        let at = flight.due.path as usize;
+        let record = |path: &mut Path| match flight.due.is_full() {
             true => path.record_full(&self.config.path, fate),
-            false => path.record(&self.config.path, flight.class, fate),
+            false => path.record(&self.config.path, flight.due.class, fate),
         };
         let Some(state) = self.paths.get_mut(at).and_then(record) else { return };
         self.tell(Event::State { path: self.plan.paths()[at], state });
@@ -583,8 +582,8 @@ impl Agent {
                 Some((rtt_ns, trimmed)) => Fate::Answered { rtt_ns, trimmed },
                 None => Fate::Lost,
             };
-            if fate == Fate::Lost && flight.class == Class::Control {
-                self.missed.insert(self.first - 1, flight.path);
+            if fate == Fate::Lost && flight.due.class == Class::Control {
+                self.missed.insert(self.first - 1, flight.due.path);
                 if self.missed.len() > MAX_MISSED {
                     self.missed.pop_first();
                 }
@@ -658,8 +657,8 @@ impl Agent {
             last: container(self.config.block, &usids[usids.len() - 1..]),
         };
         let len = probe.emit(&self.config.key, &to, &self.config.dscp, padding.into(), out)?;
-        if let Outgoing::Probe(Due { path, class, is_full, .. }) = outgoing {
-            self.flights.push_back(InFlight { path, class, is_full, sent_ns: now_ns, answer: None });
+        if let Outgoing::Probe(due) = outgoing {
+            self.flights.push_back(InFlight { due, sent_ns: now_ns, answer: None });
         }
         Some((plane, len))
     }

@@ -216,10 +216,16 @@ pub struct Due {
     pub path: u32,
     /// Its class.
     pub class: Class,
-    /// As long as a full data packet, in the control class.
-    pub is_full: bool,
     /// Bytes behind its head.
     pub padding: u16,
+}
+
+impl Due {
+    /// Whether it is as long as a full data packet, in the control class.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.class == Class::Control && self.padding > 0
+    }
 }
 
 /// What one agent sends.
@@ -354,9 +360,8 @@ impl Plan {
             let round = interval / u64::from(turn.every) + u64::from(path);
             let data = turn.data && round.is_multiple_of(u64::from(data_every.max(1)));
             let is_full = full_every > 0 && round.is_multiple_of(u64::from(full_every));
-            let padding = if is_full { full_padding } else { 0 };
-            let control = Due { path, class: Class::Control, is_full, padding };
-            let data_probe = Due { path, class: Class::Data, is_full: false, padding: data_padding };
+            let control = Due { path, class: Class::Control, padding: if is_full { full_padding } else { 0 } };
+            let data_probe = Due { path, class: Class::Data, padding: data_padding };
             [(now, control), (now && data, data_probe)].into_iter().filter_map(|(is_due, due)| is_due.then_some(due))
         })
     }

@@ -96,18 +96,18 @@ fn overhead_is_below_a_ten_thousandth_of_100_gb_s() {
             assert!(plan.frames_per_interval() <= f64::from(config.max_frames), "{fabric:?}");
             let bits = plan.bits_per_second(1_000_000);
             assert!(bits < 10e6, "{fabric:?}: {bits} bit/s");
-            let full = PlanConfig { full_every: 16, full_padding: (4266 - FRAME_LEN) as u16, ..config };
+            let full = PlanConfig { full_every: 200, full_padding: (4266 - FRAME_LEN) as u16, ..config };
             let full = Plan::new(&fabric, host, &mates(&fabric, host), &full);
             let with_full = full.bits_per_second(1_000_000);
-            assert!(with_full < 30e6, "{fabric:?}: {with_full} bit/s");
+            assert!(with_full < bits + 1.7e6, "{fabric:?}: {with_full} bit/s");
             let mut bytes = [0; 4];
-            for due in (0..1600).flat_map(|interval| full.due(interval)) {
+            for due in (0..20_000).flat_map(|interval| full.due(interval)) {
                 let plane = usize::from(full.paths()[due.path as usize].plane);
                 bytes[plane] += FRAME_LEN + WIRE_EXTRA + usize::from(due.padding);
             }
             // A reply of a neighbour is what a port sends besides.
-            let reply = (FRAME_LEN + WIRE_EXTRA) as f64 + f64::from(full.config.full_padding) / 16.0;
-            let most = (*bytes.iter().max().unwrap() as f64 / 1600.0 + reply) * 8e3;
+            let reply = (FRAME_LEN + WIRE_EXTRA) as f64 + f64::from(full.config.full_padding) / 200.0;
+            let most = (*bytes.iter().max().unwrap() as f64 / 20_000.0 + reply) * 8e3;
             assert!((0.9..1.05).contains(&(most / with_full)), "{fabric:?}: {most} {with_full}");
             // What is counted is what is sent, but for the reply.
             let mut sent = [0u32; 4];

@@ -368,7 +368,7 @@ pub fn why(args: &WhyArgs) -> anyhow::Result<ExitCode> {
         let paths = all["paths"].as_array();
         paths.into_iter().flatten().filter_map(|path| path[key].as_u64()).sum()
     };
-    // Of probes that are lost whatever their length, one in sixteen is a full one.
+    // Of probes that are lost whatever their length, few are full ones.
     let (lost, full) = (sum("lost"), sum("lost_full"));
     if full >= 4 && 2 * full > lost {
         outln!(

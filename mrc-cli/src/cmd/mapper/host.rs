@@ -23,8 +23,16 @@ pub struct Times {
     pub interval: Duration,
     /// A probe that is not back after so long is lost.
     pub timeout: Duration,
-    /// Every how many probes of a path one is as long as a full data packet; 0: never.
-    pub full_every: u32,
+    /// After so long a probe of a path is as long as a full data packet; zero: never.
+    pub full_every: Duration,
+}
+
+impl Times {
+    /// Every how many probes of a path one is full; 0: never.
+    fn full_every(&self) -> u32 {
+        let probes = (self.full_every.as_nanos() / self.interval.as_nanos().max(1)) as u32;
+        if self.full_every.is_zero() { 0 } else { probes.max(1) }
+    }
 }
 
 /// The agent of one host.
@@ -116,7 +124,7 @@ impl Runner {
         // A probe is judged lost when nobody looked for half its time.
         config.pause_ns = nanos(times.interval) * 2 + nanos(times.timeout) / 2;
         config.path.slow_ns = nanos(times.timeout) / 4;
-        config.plan.full_every = times.full_every;
+        config.plan.full_every = times.full_every();
         config.plan.full_padding = full_padding(fabric.shape().mtu);
         let start = Instant::now();
         let mut agent = Agent::new(config, 0)?;
