@@ -18,6 +18,7 @@ use capture::Captured;
 
 mod capture;
 mod pcapng;
+mod tunnel;
 
 /// Arguments of `mrc decode`.
 #[derive(clap::Args)]
@@ -41,8 +42,8 @@ l3_dst (a wrong chain behind the outer IPv6 header), l3_len (longer than the fra
 wrong length), short (bytes are missing), snapped (the capture cut it within its headers: tcpdump -s 256 keeps them),
 opcode, tver.
 
-Tunnels other than SRv6 (ERSPAN, VXLAN, MPLS), more than two VLAN tags and those of type 0x9100 are not opened here.
-Wireshark opens them, with what mrc dissector prints.
+Packets in a tunnel of a mirror session or a network (ERSPAN, GRE, VXLAN, Geneve, MPLS, any number of VLAN tags) are opened;
+their lines end with its name. sFlow and IPFIX are not: Wireshark opens them, with what mrc dissector prints.
 
 Exit codes: 0 at least one MRC packet was decoded, 1 none was or the input is broken, 2 usage.")]
 pub struct Args {
@@ -103,7 +104,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             let lines = packet.comments.iter().flat_map(|comment| printable(comment));
             lines.for_each(|line| outln!("{}-- {line}", time(packet)));
         }
-        match judge(packet, &cfg) {
+        let (opened, judged) = open(packet, &cfg);
+        let packet = opened.as_ref().unwrap_or(packet);
+        match judged {
             Ok(frame) => {
                 decoded += 1;
                 print(&args, &cfg, number, packet, &frame);
@@ -132,8 +135,27 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Name and meaning of what is wrong with a packet.
+type Wrong = (&'static str, &'static str);
+
+/// The MRC packet that this is, or that is in its tunnels, with what was inside of them.
+fn open(packet: &Captured, cfg: &WireConfig) -> (Option<Captured>, Result<Frame, Wrong>) {
+    /// A mirrored frame of a network with tunnels of its own has two; no packet may keep the program busy.
+    const MOST_TUNNELS: usize = 8;
+    let mut opened = None;
+    let mut judged = judge(packet, cfg);
+    for _ in 0..MOST_TUNNELS {
+        let Some(inner) = judged.as_ref().err().and_then(|_| tunnel::open(opened.as_ref().unwrap_or(packet))) else {
+            break;
+        };
+        judged = judge(&inner, cfg);
+        opened = Some(inner);
+    }
+    (opened, judged)
+}
+
 /// The MRC packet that this is; name and meaning of what is wrong if it is none.
-fn judge(packet: &Captured, cfg: &WireConfig) -> Result<Frame, (&'static str, &'static str)> {
+fn judge(packet: &Captured, cfg: &WireConfig) -> Result<Frame, Wrong> {
     if packet.foreign {
         return Err(FOREIGN);
     }
@@ -217,6 +239,9 @@ fn object(number: u64, packet: &Captured) -> serde_json::Map<String, serde_json:
     if !packet.comments.is_empty() {
         fields.insert("comments".into(), packet.comments.clone().into());
     }
+    if !packet.tunnels.is_empty() {
+        fields.insert("tunnels".into(), packet.tunnels.clone().into());
+    }
     fields
 }
 
@@ -259,7 +284,8 @@ fn print(args: &Args, cfg: &WireConfig, number: u64, packet: &Captured, frame: &
         Check::Absent => " (icrc not checked)".to_string(),
     };
     let via = frame.outer_dst.map_or(String::new(), |dst| format!(" via {}", text(Ip::V6(dst))));
-    outln!("{}{} > {}{via}: {frame}{mark}", time(packet), text(frame.src), text(frame.dst));
+    let tunnels = packet.tunnels.iter().map(|tunnel| format!(" (in {tunnel})")).collect::<String>();
+    outln!("{}{} > {}{via}: {frame}{mark}{tunnels}", time(packet), text(frame.src), text(frame.dst));
     if args.verbose {
         frame.for_each_field(|name, value| outln!("    {name:<24} {}", in_capture(packet, name, value.to_string())));
         print_headers(packet, cfg.udp_dport_accept);
@@ -270,7 +296,7 @@ fn print(args: &Args, cfg: &WireConfig, number: u64, packet: &Captured, frame: &
 /// not the first, there are none of MRC.
 fn headers(packet: &Captured, dport: [u16; 2]) -> (Packet, Option<String>) {
     let (mut headers, end) = Packet::headers(&packet.bytes);
-    if packet.lacks_ethernet() {
+    if packet.bare {
         headers.layers.retain(|layer| layer.layout.name != "eth");
     }
     let foreign = headers.get("dport").filter(|port| !dport.map(u128::from).contains(port));
@@ -340,13 +366,12 @@ fn meaning(why: Reject) -> &'static str {
 }
 
 /// A packet of an interface of which the link header is not known.
-const FOREIGN: (&str, &str) = ("link_type", "its interface is neither Ethernet, Linux cooked nor raw IP");
+const FOREIGN: Wrong = ("link_type", "its interface is neither Ethernet, Linux cooked nor raw IP");
 
 /// A packet that the capture cut within its headers: it may have been a good one.
-const SNAPPED: (&str, &str) =
-    ("snapped", "the capture ends within its headers: keep more of each packet (tcpdump -s 256)");
+const SNAPPED: Wrong = ("snapped", "the capture ends within its headers: keep more of each packet (tcpdump -s 256)");
 
-fn print_refused(args: &Args, cfg: &WireConfig, number: u64, packet: &Captured, (why, meaning): (&str, &str)) {
+fn print_refused(args: &Args, cfg: &WireConfig, number: u64, packet: &Captured, (why, meaning): Wrong) {
     if args.json {
         let mut fields = object(number, packet);
         fields.insert("not_mrc".into(), why.into());
@@ -357,7 +382,8 @@ fn print_refused(args: &Args, cfg: &WireConfig, number: u64, packet: &Captured, 
     } else {
         let (len, kept) = (packet.place(packet.wire_len), packet.place(packet.bytes.len()));
         let cut = if kept < len { format!(" ({kept} captured)") } else { String::new() };
-        outln!("{}packet {number}, {len} bytes{cut}, not MRC: {why}: {meaning}", time(packet));
+        let tunnels = packet.tunnels.iter().map(|tunnel| format!(" in {tunnel}")).collect::<String>();
+        outln!("{}packet {number}, {len} bytes{cut}{tunnels}, not MRC: {why}: {meaning}", time(packet));
         if !packet.foreign {
             print_headers(packet, cfg.udp_dport_accept);
         }
@@ -415,7 +441,7 @@ fn hex(text: &str) -> anyhow::Result<Vec<u8>> {
 mod tests {
     use super::*;
 
-    fn golden(name: &str) -> Captured {
+    pub(super) fn golden(name: &str) -> Captured {
         let text = include_str!("../../../mrc-wire/tests/golden.json");
         let value: serde_json::Value = serde_json::from_str(text).unwrap();
         let bytes = hex(value["packets"][name]["hex"].as_str().unwrap()).unwrap();

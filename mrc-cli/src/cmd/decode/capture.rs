@@ -12,7 +12,7 @@ use pcap_file::{DataLink, PcapError, TsResolution};
 use super::pcapng::{Packet, Packets};
 
 /// A captured frame: possibly only its beginning.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Captured {
     pub at: Option<Duration>,
     pub wire_len: usize,
@@ -23,17 +23,16 @@ pub struct Captured {
     pub comments: Vec<String>,
     /// It comes from an interface of another link type, and its bytes are left out.
     pub foreign: bool,
+    /// It has no Ethernet header of its own: that of `bytes` is made up.
+    pub bare: bool,
+    /// The tunnels that it was in, from the outermost on.
+    pub tunnels: Vec<&'static str>,
 }
 
 /// Bytes of an Ethernet header.
-const ETH_LEN: usize = 14;
+pub const ETH_LEN: usize = 14;
 
 impl Captured {
-    /// Whether the capture has no Ethernet header of it.
-    pub fn lacks_ethernet(&self) -> bool {
-        self.link_len != ETH_LEN
-    }
-
     /// A place in the captured packet, from the place in `bytes`.
     pub fn place(&self, at: usize) -> usize {
         (at + self.link_len).saturating_sub(ETH_LEN)
@@ -159,12 +158,13 @@ fn captured(link: DataLink, at: Option<Duration>, wire_len: u32, data: &[u8]) ->
     bytes.extend_from_slice(ethertype);
     bytes.extend_from_slice(data.get(header..).unwrap_or_default());
     let wire_len = (wire_len as usize + ETH_LEN).saturating_sub(header);
-    Some(Captured { link_len: header, ..frame(at, wire_len, bytes) })
+    Some(Captured { link_len: header, bare: true, ..frame(at, wire_len, bytes) })
 }
 
 /// A frame of Ethernet.
 pub fn frame(at: Option<Duration>, wire_len: usize, bytes: Vec<u8>) -> Captured {
-    Captured { at, wire_len, bytes, link_len: ETH_LEN, comments: Vec::new(), foreign: false }
+    let (comments, tunnels) = (Vec::new(), Vec::new());
+    Captured { at, wire_len, bytes, link_len: ETH_LEN, comments, foreign: false, bare: false, tunnels }
 }
 
 #[cfg(test)]
@@ -201,7 +201,7 @@ mod tests {
     fn all(source: impl Read) -> (Vec<Captured>, anyhow::Result<()>) {
         let mut packets = Vec::new();
         let result = read(source, "x", |packet| {
-            packets.push(Captured { bytes: packet.bytes.clone(), comments: packet.comments.clone(), ..*packet });
+            packets.push(packet.clone());
             ControlFlow::Continue(())
         });
         (packets, result)
@@ -302,7 +302,7 @@ mod tests {
             result.unwrap();
             assert_eq!((packets[0].wire_len, &packets[0].bytes[14..]), (94, &ip[..]), "{link}");
             assert_eq!((packets[0].place(94), packets[0].place(14)), (data.len(), data.len() - 80), "{link}");
-            assert!(packets[0].lacks_ethernet(), "{link}");
+            assert!(packets[0].bare, "{link}");
             assert_eq!(packets[0].bytes[12..14], [0x86, 0xDD], "{link}");
             for len in 0..data.len() {
                 assert!(all(&pcap_of(len, link, &[data])[..]).1.is_ok(), "{link} {len}");
