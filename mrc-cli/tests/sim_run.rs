@@ -31,6 +31,23 @@ const CUT_OFF: &str = "[topology]\nshape = \"dumbbell\"\n[transport.mrc]\nexpone
     [[fault]]\ntarget = [\"p0-hD\"]\nat_us = 1\n";
 
 #[test]
+fn a_scenario_may_come_from_standard_input() {
+    let folder = folder("stdin");
+    std::fs::write(folder.join("good.toml"), "[[workload]]\nbytes = 1000\n").unwrap();
+    let of_file = json(&mrc(&folder, &["sim", "run", "good.toml", "--quiet", "--json"]));
+    let from_stdin = |file: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mrc"));
+        command.args(["sim", "run", "-", "--quiet", "--json"]).current_dir(&folder);
+        command.stdin(std::fs::File::open(folder.join(file)).unwrap()).output().expect("the program starts")
+    };
+    let results = json(&from_stdin("good.toml"));
+    assert_eq!((&results["digest"], &results["completed"]), (&of_file["digest"], &1.into()));
+    std::fs::write(folder.join("bad.toml"), "[topology]\nplains = 2\n").unwrap();
+    let bad = from_stdin("bad.toml");
+    assert!(bad.status.code() == Some(2) && says(&bad).contains("-:2: topology.plains"), "{}", says(&bad));
+}
+
+#[test]
 fn a_flow_that_is_cut_off_is_no_success() {
     let folder = folder("cut-off");
     std::fs::write(folder.join("cut.toml"), CUT_OFF).unwrap();

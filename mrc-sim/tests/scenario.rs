@@ -271,6 +271,17 @@ fn a_trace_file_waits_for_its_lines() {
 fn mistakes_are_named_with_file_line_and_key() {
     for (text, place, says) in [
         ("seed = 1\n[topology]\nplains = 2\n", "test.toml:3: topology.plains: ", "planes"),
+        (
+            "[transport.mrc]\npreset = \"x\"\n",
+            "test.toml:2: transport.mrc.preset: ",
+            "`preset`; it stands before all tables",
+        ),
+        ("[transport.mrc]\nkmin = 1\n", "test.toml:2: transport.mrc.kmin: ", "`kmin`; `mrc sim schema` lists the 9"),
+        (
+            "[[link]]\nbetween = []\n",
+            "test.toml:2: link[0].between: ",
+            "`gbps`, `delay_us`; it stands in [[topology.edge]]",
+        ),
         ("topology = 5\n", "test.toml:1: topology: ", "`5`, expected a table"),
         ("fault = 5\n", "test.toml:1: fault: ", "`5`, expected a list"),
         ("[topology]\nplanes = -1\n", "test.toml:2: topology.planes: ", "`-1`, expected a whole number, 0 to 255"),

@@ -100,7 +100,7 @@ Examples:
 Exit codes: as of `mrc sim`; 1 also when a run that was repeated has another digest.")]
 #[command(group(clap::ArgGroup::new("look").multiple(true)))]
 struct RunArgs {
-    /// Scenario file, name of a ready scenario, or results of an earlier run to repeat
+    /// Scenario file, name of a ready scenario, results of an earlier run to repeat, or - for standard input
     file: PathBuf,
     /// Seed, in place of the file's
     #[arg(long, value_parser = clap::value_parser!(u64).range(..=MOST_SEED))]

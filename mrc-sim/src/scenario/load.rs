@@ -7,6 +7,7 @@ use serde::Deserialize;
 use toml::Table;
 use toml::de::{DeTable, DeValue};
 
+use super::schema::homes;
 use super::traffic::Extent;
 use super::{Built, JobTransportKey, PARITY, Scenario, SelectorKey, TransportKind, mrc};
 
@@ -234,12 +235,24 @@ fn plain_types(message: &str) -> String {
     suggestion(&text).unwrap_or(text)
 }
 
-/// A message about an unknown key or word, with the nearest that is known.
+/// A message about an unknown key or word: with the tables that have this key, or the nearest name that is known. As many names as
+/// `[transport.mrc]` has are not listed.
 fn suggestion(text: &str) -> Option<String> {
+    const MOST_LISTED: usize = 24;
+    let is_key = text.contains("unknown field `");
     let (_, rest) = text.split_once("unknown field `").or_else(|| text.split_once("unknown variant `"))?;
-    let (wrong, known) = rest.split_once("`, expected ")?;
-    let known = known.split('`').skip(1).step_by(2);
-    nearest(wrong, known).map(|name| format!("{text}; did you mean `{name}`?"))
+    let (wrong, list) = rest.split_once("`, expected ")?;
+    let known = || list.split('`').skip(1).step_by(2);
+    let homes = if is_key { homes(wrong) } else { Vec::new() };
+    let hint = match nearest(wrong, known()) {
+        _ if !homes.is_empty() => Some(format!("it stands {}", homes.join(", "))),
+        near => near.map(|name| format!("did you mean `{name}`?")),
+    };
+    if known().count() <= MOST_LISTED {
+        return hint.map(|hint| format!("{text}; {hint}"));
+    }
+    let hint = hint.unwrap_or_else(|| format!("`mrc sim schema` lists the {} that there are", known().count()));
+    Some(format!("{}; {hint}", text.strip_suffix(&format!(", expected {list}"))?))
 }
 
 /// The name most like `wrong`, if one is like it: at most a third of its letters differ.

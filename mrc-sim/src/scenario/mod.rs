@@ -44,7 +44,7 @@ pub use kind::TransportKind;
 pub use load::{Problem, ScenarioError, check, check_str, load, load_str, nearest};
 pub use mrc::{CcKey, LossActionKey, MrcKeys, SelectorKey};
 pub use roce::{RecoveryKey, RoceCcKey, RoceKeys};
-pub use schema::{keys_by_kind, schema};
+pub use schema::{SchemaTable, keys_by_kind, resolve, schema, tables};
 pub use sizes::SizesKey;
 pub use topology::{EdgeKeys, HostKeys, SchemeKey, Shape, TopologyKeys};
 

@@ -19,6 +19,60 @@ pub fn keys_by_kind() -> impl Iterator<Item = (&'static str, &'static [&'static 
     WorkloadKind::ALL.into_iter().map(|kind| (kind.name(), kind.keys()))
 }
 
+/// A table of a scenario file, from its [`schema`].
+pub struct SchemaTable<'a> {
+    /// `topology`, `transport.mrc`; empty for the keys before all tables.
+    pub path: String,
+    /// Whether there may be several, `[[workload]]`.
+    pub repeated: bool,
+    /// Names of its keys and what the schema says of each; tables within it are not among them.
+    pub keys: Vec<(&'a str, &'a Value)>,
+}
+
+/// All tables of a [`schema`], each before those in it.
+pub fn tables(schema: &Value) -> Vec<SchemaTable<'_>> {
+    let mut tables = Vec::new();
+    collect(schema, schema, String::new(), false, &mut tables);
+    tables
+}
+
+fn collect<'a>(schema: &'a Value, table: &'a Value, path: String, repeated: bool, into: &mut Vec<SchemaTable<'a>>) {
+    let place = into.len();
+    let mut keys = Vec::new();
+    into.push(SchemaTable { path: path.clone(), repeated, keys: Vec::new() });
+    let properties = table.get("properties").and_then(Value::as_object);
+    for (key, value) in properties.into_iter().flatten() {
+        let of_items = value.get("items").map(|items| resolve(schema, items));
+        let (inner, several) = of_items.map_or((resolve(schema, value), false), |items| (items, true));
+        if inner.get("properties").is_some() {
+            let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+            collect(schema, inner, path, several, into);
+        } else {
+            keys.push((key.as_str(), value));
+        }
+    }
+    into[place].keys = keys;
+}
+
+/// What a `$ref` of a [`schema`] stands for.
+pub fn resolve<'a>(schema: &'a Value, value: &'a Value) -> &'a Value {
+    let name = value.get("$ref").and_then(Value::as_str).and_then(|name| name.strip_prefix("#/$defs/"));
+    name.and_then(|name| schema.get("$defs")?.get(name)).unwrap_or(value)
+}
+
+/// Where in a file a key may stand: `in [topology]`.
+pub(super) fn homes(key: &str) -> Vec<String> {
+    let schema = schema();
+    let homes = tables(&schema).into_iter().filter(|table| table.keys.iter().any(|(name, _)| *name == key));
+    homes
+        .map(|table| match (table.path.as_str(), table.repeated) {
+            ("", _) => "before all tables".to_owned(),
+            (path, false) => format!("in [{path}]"),
+            (path, true) => format!("in [[{path}]]"),
+        })
+        .collect()
+}
+
 /// TOML has no null: a key that may be left out is left out. The defaults of a table are those of its keys.
 fn plain(schema: &mut Schema) {
     let null = json_schema!({ "type": "null" });
@@ -66,5 +120,13 @@ mod tests {
         let used = |key: &&String| keys_by_kind().any(|(_, names)| names.contains(&key.as_str()));
         let unused: Vec<_> = keys.keys().filter(|key| !used(key)).collect();
         assert_eq!(unused, ["kind", "name", "job"]);
+    }
+
+    #[test]
+    fn keys_have_their_tables() {
+        assert_eq!(homes("preset"), ["before all tables"]);
+        assert_eq!(homes("hopper_alpha_percent"), ["in [transport.mrc]"]);
+        assert_eq!(homes("gbps"), ["in [[topology.edge]]", "in [[link]]", "in [[fault]]"]);
+        assert!(homes("nothing").is_empty());
     }
 }

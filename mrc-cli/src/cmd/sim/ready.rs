@@ -109,12 +109,16 @@ pub struct Source {
 }
 
 impl Source {
-    /// The file of this name, or the ready scenario.
+    /// The file of this name, or the ready scenario; `-` is standard input.
     ///
     /// # Errors
     /// There is neither, or the file cannot be read.
     pub fn find(name: &Path) -> anyhow::Result<Self> {
-        let missing = match std::fs::read_to_string(name) {
+        let read = match name.to_str() {
+            Some("-") => std::io::read_to_string(std::io::stdin()),
+            _ => std::fs::read_to_string(name),
+        };
+        let missing = match read {
             Ok(text) => {
                 let folder = name.parent().unwrap_or(Path::new(".")).to_owned();
                 return Self::of_results(name, &text)

@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use crate::out::outln;
 use crate::usage::usage;
 use anyhow::anyhow;
-use mrc_sim::scenario;
-use serde_json::{Map, Value};
+use mrc_sim::scenario::{self, SchemaTable};
+use serde_json::Value;
 
 /// Arguments of `mrc sim schema`.
 #[derive(clap::Args)]
@@ -33,8 +33,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         outln!("{}", serde_json::to_string_pretty(&schema)?);
         return Ok(ExitCode::SUCCESS);
     }
-    let tables = tables(&schema);
-    let wanted = |table: &&Table| args.table.as_ref().is_none_or(|name| *name == table.path);
+    let tables = scenario::tables(&schema);
+    let wanted = |table: &&SchemaTable| args.table.as_ref().is_none_or(|name| *name == table.path);
     let mut found = tables.iter().filter(wanted).peekable();
     if found.peek().is_none() {
         let names: Vec<&str> = tables.iter().map(|table| table.path.as_str()).collect();
@@ -42,54 +42,16 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let there = names.join(", ");
         return Err(usage(anyhow!("no table is called `{wanted}`; there are {}", there.trim_start_matches(", "))));
     }
-    for table in found {
-        outln!("{table}");
+    for of in found {
+        outln!("{}", Table { of, schema: &schema });
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// A table of a scenario file.
+/// A table as it is printed.
 struct Table<'a> {
-    /// `topology`, `transport.mrc`; empty for the keys before all tables.
-    path: String,
-    /// Whether there may be several, `[[workload]]`.
-    repeated: bool,
-    keys: Vec<(&'a str, &'a Value)>,
+    of: &'a SchemaTable<'a>,
     schema: &'a Value,
-}
-
-/// All tables, each before those in it.
-fn tables(schema: &Value) -> Vec<Table<'_>> {
-    let mut tables = Vec::new();
-    collect(schema, schema, String::new(), false, &mut tables);
-    tables
-}
-
-fn collect<'a>(schema: &'a Value, table: &'a Value, path: String, repeated: bool, into: &mut Vec<Table<'a>>) {
-    let place = into.len();
-    let mut keys = Vec::new();
-    into.push(Table { path: path.clone(), repeated, keys: Vec::new(), schema });
-    for (key, value) in properties(table) {
-        let of_items = value.get("items").map(|items| resolve(schema, items));
-        let (inner, several) = of_items.map_or((resolve(schema, value), false), |items| (items, true));
-        if inner.get("properties").is_some() {
-            let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
-            collect(schema, inner, path, several, into);
-        } else {
-            keys.push((key.as_str(), value));
-        }
-    }
-    into[place].keys = keys;
-}
-
-fn properties(table: &Value) -> impl Iterator<Item = (&String, &Value)> {
-    table.get("properties").and_then(Value::as_object).into_iter().flat_map(Map::iter)
-}
-
-/// What a `$ref` stands for.
-fn resolve<'a>(schema: &'a Value, value: &'a Value) -> &'a Value {
-    let name = value.get("$ref").and_then(Value::as_str).and_then(|name| name.strip_prefix("#/$defs/"));
-    name.and_then(|name| schema.get("$defs")?.get(name)).unwrap_or(value)
 }
 
 fn text<'a>(value: &'a Value, key: &str) -> &'a str {
@@ -98,13 +60,13 @@ fn text<'a>(value: &'a Value, key: &str) -> &'a str {
 
 impl Display for Table<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.path.as_str(), self.repeated) {
+        match (self.of.path.as_str(), self.of.repeated) {
             ("", _) => writeln!(f, "## Before all tables\n")?,
             (path, false) => writeln!(f, "## `[{path}]`\n")?,
             (path, true) => writeln!(f, "## `[[{path}]]`\n")?,
         }
         let mut listed = Vec::new();
-        for (key, value) in &self.keys {
+        for (key, value) in &self.of.keys {
             let mut kind = self.kind(value);
             if let Some(default) = value.get("default") {
                 write!(kind, ", default `{default}`")?;
@@ -119,7 +81,7 @@ impl Display for Table<'_> {
             }
             listed.push(choices);
         }
-        if self.path == "workload" {
+        if self.of.path == "workload" {
             writeln!(f, "\nBeside `kind`, `name` and `job` a workload takes, by its kind:\n")?;
             for (kind, keys) in scenario::keys_by_kind() {
                 writeln!(f, "* `{kind}`: {}", keys.join(", "))?;
@@ -132,7 +94,7 @@ impl Display for Table<'_> {
 impl Table<'_> {
     /// The type of a key.
     fn kind(&self, value: &Value) -> String {
-        let value = resolve(self.schema, value);
+        let value = scenario::resolve(self.schema, value);
         match text(value, "type") {
             "array" if value.get("prefixItems").is_some() => "list".to_owned(),
             "array" => value.get("items").map_or("list".to_owned(), |items| match text(items, "type") {
@@ -148,7 +110,7 @@ impl Table<'_> {
 
     /// The words that a key may hold, with their meanings.
     fn choices<'a>(&'a self, value: &'a Value) -> Vec<(String, &'a str)> {
-        let of = resolve(self.schema, value).get("oneOf").and_then(Value::as_array);
+        let of = scenario::resolve(self.schema, value).get("oneOf").and_then(Value::as_array);
         let word = |choice: &Value| choice.get("const").and_then(Value::as_str).map(str::to_owned);
         of.into_iter().flatten().filter_map(|choice| Some((word(choice)?, text(choice, "description")))).collect()
     }
@@ -177,7 +139,8 @@ mod tests {
         let mark = "<!-- keys: from `mrc sim schema` -->\n";
         let (before, listed) = guide.split_once(mark).expect("the mark before the list");
         let schema = scenario::schema();
-        let list: Vec<String> = tables(&schema).iter().map(|table| format!("\n{table}")).collect();
+        let tables = scenario::tables(&schema);
+        let list: Vec<String> = tables.iter().map(|of| format!("\n{}", Table { of, schema: &schema })).collect();
         if std::env::var_os("MRC_WRITE_DOCS").is_some() {
             std::fs::write(GUIDE, format!("{before}{mark}{}", list.concat())).expect("writable");
             return;
