@@ -302,8 +302,10 @@ fn a_process_that_is_stopped_is_named_and_holds_up_nobody() {
     let agent = ["mapper", "agent", "--lab", "hA", "--json", "--seconds", "6", "--apply", "--policy"];
     let agent = finish(spawn(&[&agent[..], &[policy.to_str().unwrap()], &prefix].concat()));
     let lines = String::from_utf8_lossy(&agent.stdout).into_owned();
-    let events = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    let paused = events.filter_map(|event| event["event"]["paused"]["ns"].as_u64()).sum::<u64>();
+    let events: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(events.iter().all(|event| event["event"].is_string() && event["unix_ms"].is_u64()), "{lines}");
+    let paused = events.iter().filter(|event| event["event"] == "paused");
+    let paused = paused.map(|event| event["ns"].as_u64().unwrap()).sum::<u64>();
     assert!(agent.status.success() && paused < 1_000_000_000, "paused for {paused} ns: {lines}");
     signal("-CONT");
     signal("-TERM");

@@ -132,7 +132,7 @@ const MAX_RUNS: usize = 16;
 
 /// What an agent has to tell at once.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
     /// A path has another state.
     State {

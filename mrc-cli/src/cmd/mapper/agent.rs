@@ -21,6 +21,7 @@ use crate::cmd::lab::configurations;
 use crate::interrupt::{self, Interrupt};
 use crate::out::{errln, outln};
 use crate::usage::usage;
+use crate::watch::unix_ms;
 
 /// Arguments of `mrc mapper agent`.
 #[derive(clap::Args)]
@@ -52,7 +53,7 @@ pub struct Args {
     /// Give the devices their denylists over their control sockets
     #[arg(long, requires = "policy")]
     apply: bool,
-    /// Also report to the collector at this address (`mrc mapper collect`): 127.0.0.1:9713, or the path of its Unix socket
+    /// Also report to the collector at this address (`mrc mapper collect`): 127.0.0.1:9713, NAME:9713, or the path of its Unix socket
     #[arg(long, value_name = "ADDRESS")]
     collector: Option<Address>,
     #[command(flatten)]
@@ -156,7 +157,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     while !interrupt.is_set() && !over() {
         runner.turn()?;
         while let Some(event) = runner.agent().poll_event() {
-            say(args.json, json!({ "event": event }));
+            say(args.json, serde_json::to_value(event)?);
         }
         if round.elapsed() >= times.interval * 10 {
             round = Instant::now();
@@ -187,6 +188,12 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(if interrupt.is_set() { ExitCode::from(interrupt::EXIT_CODE) } else { ExitCode::SUCCESS })
 }
 
+/// What happened, as a line of JSON: when, and what.
+pub fn line(mut event: serde_json::Value) -> String {
+    event["unix_ms"] = unix_ms().into();
+    event.to_string()
+}
+
 /// A change as it is printed.
 pub fn told(change: &Change) -> serde_json::Value {
     match change {
@@ -200,10 +207,10 @@ pub fn told(change: &Change) -> serde_json::Value {
 
 fn say(json: bool, value: serde_json::Value) {
     if json {
-        outln!("{value}");
+        outln!("{}", line(value));
         return;
     }
-    let name = value["event"].as_str().map_or_else(|| value["event"].to_string(), str::to_owned);
+    let name = value["event"].as_str().unwrap_or_default();
     let rest: Vec<String> = value
         .as_object()
         .into_iter()

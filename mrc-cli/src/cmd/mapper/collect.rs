@@ -15,7 +15,7 @@ use mrc_mapper::topology::{Component, Direction, HostId, host_name};
 use mrc_mapper::view::{Change, Evidence, View, ViewConfig};
 use serde_json::{Value, json};
 
-use super::agent::key;
+use super::agent::{self, key};
 use super::enforce;
 use super::host::lab_fabric;
 use super::web;
@@ -315,7 +315,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             next += round;
             result = peers.serve(next, &mut |what| peers::deliver(&mut lock(), what));
             for change in lock().judge() {
-                outln!("{}", super::agent::told(&change));
+                outln!("{}", agent::line(agent::told(&change)));
             }
         }
         over.store(true, Ordering::Relaxed);

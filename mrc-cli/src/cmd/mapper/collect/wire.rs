@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs as _};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -21,6 +21,8 @@ use crate::tcp::end_when_dead;
 pub enum Address {
     /// TCP.
     Tcp(SocketAddr),
+    /// TCP, to a name and a port, looked up for each connection: a collector may move.
+    Named(String),
     /// A Unix socket.
     Unix(PathBuf),
 }
@@ -32,8 +34,16 @@ impl FromStr for Address {
         if text.contains('/') {
             return Ok(Self::Unix(text.into()));
         }
-        let address = text.parse().map(Self::Tcp);
-        address.map_err(|_| format!("`{text}` is no address: write 127.0.0.1:9713, or ./map.sock for a Unix socket"))
+        if let Ok(address) = text.parse() {
+            return Ok(Self::Tcp(address));
+        }
+        let is_name = |name: &str| !name.is_empty() && !name.contains(|c: char| c == ':' || c.is_whitespace());
+        match text.rsplit_once(':') {
+            Some((name, port)) if is_name(name) && port.parse::<u16>().is_ok() => Ok(Self::Named(text.to_owned())),
+            _ => Err(format!(
+                "`{text}` is no address: write 127.0.0.1:9713 or collector.example:9713, or ./map.sock for a Unix socket"
+            )),
+        }
     }
 }
 
@@ -41,6 +51,7 @@ impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tcp(address) => address.fmt(f),
+            Self::Named(name) => name.fmt(f),
             Self::Unix(path) => path.display().fmt(f),
         }
     }
@@ -52,6 +63,8 @@ impl Address {
     pub fn is_local(&self) -> bool {
         match self {
             Self::Tcp(address) => address.ip().is_loopback(),
+            // Who answers for another name may change (RFC 6761 has this one stay).
+            Self::Named(name) => name.starts_with("localhost:"),
             Self::Unix(_) => true,
         }
     }
@@ -76,6 +89,7 @@ impl Address {
     pub fn listen(&self) -> anyhow::Result<Listener> {
         let path = match self {
             Self::Tcp(address) => return Ok(Listener::Tcp(http::listen(*address)?)),
+            Self::Named(name) => return Ok(Listener::Tcp(http::listen(looked_up(name)?[0])?)),
             Self::Unix(path) => path,
         };
         // What an earlier collector left behind; a living one keeps its socket.
@@ -95,11 +109,8 @@ impl Address {
     /// Nobody listens.
     pub fn connect(&self, patience: Duration) -> io::Result<Wire> {
         let wire = match self {
-            Self::Tcp(address) => {
-                let stream = TcpStream::connect_timeout(address, patience)?;
-                end_when_dead(&stream)?;
-                Wire::Tcp(stream)
-            }
+            Self::Tcp(address) => Wire::Tcp(connected(&[*address], patience)?),
+            Self::Named(name) => Wire::Tcp(connected(&looked_up(name)?, patience)?),
             Self::Unix(path) => Wire::Unix(UnixStream::connect(path)?),
         };
         let longest = Some(patience * 5);
@@ -109,6 +120,24 @@ impl Address {
         }
         Ok(wire)
     }
+}
+
+/// The addresses of a name and port, at least one.
+fn looked_up(name: &str) -> io::Result<Vec<SocketAddr>> {
+    let found: Vec<_> = name.to_socket_addrs().map_err(|error| io::Error::other(format!("{name}: {error}")))?.collect();
+    if found.is_empty() { Err(io::Error::other(format!("{name} has no address"))) } else { Ok(found) }
+}
+
+/// A connection to the first of these that answers.
+fn connected(addresses: &[SocketAddr], patience: Duration) -> io::Result<TcpStream> {
+    let mut failed = io::Error::from(io::ErrorKind::AddrNotAvailable);
+    for address in addresses {
+        match TcpStream::connect_timeout(address, patience) {
+            Ok(stream) => return end_when_dead(&stream).map(|()| stream),
+            Err(error) => failed = error,
+        }
+    }
+    Err(failed)
 }
 
 /// A place to listen at.
@@ -212,14 +241,30 @@ mod tests {
     #[test]
     fn only_what_stays_on_this_machine_may_do_without_certificates() {
         let address = |text: &str| text.parse::<Address>().unwrap();
-        for local in ["127.0.0.1:9713", "[::1]:9713", "./map.sock", "/run/mrc/map.sock"] {
+        for local in ["127.0.0.1:9713", "[::1]:9713", "localhost:9713", "./map.sock", "/run/mrc/map.sock"] {
             assert!(address(local).check(false).is_ok(), "{local}");
         }
-        for open in ["0.0.0.0:9713", "[::]:9713", "10.1.2.3:9713"] {
+        for open in ["0.0.0.0:9713", "[::]:9713", "10.1.2.3:9713", "map.example:9713", "localhost.example:9713"] {
             let refused = address(open).check(false).unwrap_err().to_string();
             assert!(refused.contains("--tls"), "{refused}");
             assert!(address(open).check(true).is_ok(), "{open}");
         }
-        assert!("map".parse::<Address>().is_err());
+        for none in ["map", "map:", ":9713", "map:97130", "a map:9713", "::1:9713", ""] {
+            assert!(none.parse::<Address>().is_err(), "{none}");
+        }
+    }
+
+    /// The first address of a name may be one at which nobody listens, as where a host has IPv6 and the collector has not.
+    #[test]
+    fn a_name_stands_for_all_of_its_addresses() {
+        let listener = http::listen("127.0.0.1:0".parse().unwrap()).unwrap();
+        let here = listener.local_addr().unwrap();
+        let nobody = SocketAddr::from(([127, 0, 0, 2], here.port()));
+        assert!(connected(&[nobody, here], Duration::from_secs(9)).is_ok());
+        assert!(connected(&[nobody], Duration::from_secs(9)).is_err());
+        let name = format!("localhost:{}", here.port()).parse::<Address>().unwrap();
+        assert!(name.connect(Duration::from_secs(9)).is_ok());
+        let unknown = "none.invalid:9713".parse::<Address>().unwrap().connect(Duration::from_secs(9));
+        assert!(unknown.err().unwrap().to_string().contains("none.invalid:9713"));
     }
 }
