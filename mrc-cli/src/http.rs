@@ -194,7 +194,11 @@ fn reply(head: &str, from: IpAddr, site: &mut Site<'_>) -> Answer {
             name.eq_ignore_ascii_case(wanted).then(|| value.trim())
         })
     };
-    let host = field("host");
+    // As a proxy asks: the name in the target holds, not the field's (RFC 9112, 3.2.2).
+    let absolute =
+        target.strip_prefix("http://").map(|rest| rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len())));
+    let (host, target) = absolute.map_or((field("host"), target), |(name, target)| (Some(name), target));
+    let target = if target.starts_with('/') { target } else { &format!("/{target}") };
     if site.own_names_only && from.is_loopback() && host.is_some_and(|host| !is_own_name(host)) {
         return Answer::refused(
             "403 Forbidden",
@@ -434,6 +438,10 @@ mod tests {
                 ("GET /x HTTP/1.1\r\n\r\n", "404"),
                 ("GET / HTTP/1.1\r\nHOST: evil.example:80\r\n\r\n", "403"),
                 ("GET /x HTTP/1.1\r\nHost: [::1]:80\r\n\r\n", "404"),
+                ("GET http://localhost:80/ HTTP/1.1\r\nHost: evil.example\r\n\r\n", "200"),
+                ("GET http://localhost HTTP/1.1\r\n\r\n", "200"),
+                ("GET http://localhost/x HTTP/1.1\r\n\r\n", "404"),
+                ("GET http://evil.example/ HTTP/1.1\r\nHost: localhost\r\n\r\n", "403"),
             ] {
                 assert!(ask(address, request).starts_with(&format!("HTTP/1.1 {status}")), "{request}");
             }
