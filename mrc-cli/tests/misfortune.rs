@@ -19,11 +19,8 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-fn folder(test: &str) -> PathBuf {
-    let path = std::env::temp_dir().join(format!("mrc-misfortune-{}-{test}", std::process::id()));
-    let _ = std::fs::remove_dir_all(&path);
-    std::fs::create_dir_all(&path).unwrap();
-    path
+fn folder() -> tempfile::TempDir {
+    tempfile::Builder::new().prefix("mrc-misfortune-").tempdir().unwrap()
 }
 
 fn fabric(prefix: &str) -> Fabric {
@@ -54,7 +51,8 @@ fn an_interface_that_vanishes_is_reported_as_the_port_and_the_agent_stays() {
     let prefix = "mrcgone";
     let fabric = fabric(prefix);
     let host = fabric.host("hA").unwrap();
-    let folder = folder("gone");
+    let folder = folder();
+    let folder = folder.path();
     let begin = |run: &str| {
         let lines = folder.join(run);
         let out = std::fs::File::create(&lines).unwrap();
@@ -116,7 +114,8 @@ fn a_full_disk_is_named_and_stops_nothing() {
     let _alone = alone();
     let prefix = "mrcfull";
     let fabric = fabric(prefix);
-    let folder = folder("full");
+    let folder = folder();
+    let folder = folder.path();
     let disk = FullDisk::at(folder.join("disk"));
     let host = serde_json::to_value(fabric.host("hA").unwrap()).unwrap();
     let host_file = folder.join("hA.json");
@@ -165,7 +164,8 @@ fn a_log_on_a_disk_that_is_full_for_a_while_goes_on_behind_it() {
     let _alone = alone();
     let prefix = "mrclog";
     let fabric = fabric(prefix);
-    let disk = FullDisk::at(folder("log").join("disk"));
+    let folder = folder();
+    let disk = FullDisk::at(folder.path().join("disk"));
     let lines = disk.0.join("agent.json");
     let log = || std::fs::OpenOptions::new().append(true).create(true).open(&lines).unwrap();
     let agent = ["mapper", "agent", "--prefix", prefix, "--lab", "hA", "--interval", "5", "--json"];
@@ -187,7 +187,8 @@ fn a_text_file_on_a_disk_that_is_full_for_a_while_is_renewed_behind_it() {
     if skip("a_text_file_on_a_disk_that_is_full_for_a_while_is_renewed_behind_it") {
         return;
     }
-    let folder = folder("textfile");
+    let folder = folder();
+    let folder = folder.path();
     let disk = FullDisk::at(folder.join("disk"));
     let (filler, file, says) = (disk.0.join("filler"), disk.0.join("mrc.prom"), folder.join("says"));
     std::fs::remove_file(&filler).unwrap();
@@ -234,7 +235,8 @@ fn a_server_without_descriptors_says_so_and_does_not_spin() {
     let prefix = "mrcnofd";
     let _fabric = fabric(prefix);
     let _writes = start(&["write-bw", "--prefix", prefix, "--lab", "hB", "-p", "18794"]);
-    let folder = folder("nofd");
+    let folder = folder();
+    let folder = folder.path();
     let says = folder.join("says");
     let db = folder.join("map.db");
     let collect = ["mapper", "collect", "--prefix", prefix, "--db", db.to_str().unwrap(), "--http", "127.0.0.1:18792"];
@@ -307,8 +309,9 @@ fn nobody_without_rights_reads_or_changes_anything() {
     let _alone = alone();
     let prefix = "mrcright";
     let _fabric = fabric(prefix);
-    let folder = folder("rights");
-    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let folder = folder();
+    let folder = folder.path();
+    std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o755)).unwrap();
     let (program, key) = (folder.join("mrc"), folder.join("key"));
     std::fs::copy(MRC, &program).unwrap();
     std::fs::write(&key, [1; 16]).unwrap();
@@ -357,7 +360,8 @@ fn packets_that_no_right_peer_sends_are_named() {
     let _alone = alone();
     let prefix = format!("mrcmisr{}", std::process::id());
     let fabric = fabric(&prefix);
-    let folder = folder("refused");
+    let folder = folder();
+    let folder = folder.path();
     let file = |host: &str, pkey: u32| {
         let mut file = serde_json::to_value(fabric.host(host).unwrap()).unwrap();
         file["protocol"] = json!({ "pkey": pkey });

@@ -250,19 +250,12 @@ fn sole_writer(path: &Path) -> anyhow::Result<File> {
 mod tests {
     use super::*;
 
-    fn file(name: &str) -> std::path::PathBuf {
-        let path = std::env::temp_dir().join(format!("mrc-store-{}-{name}.db", std::process::id()));
-        for suffix in ["", "-wal", "-shm", "-lock"] {
-            let _ = std::fs::remove_file(format!("{}{suffix}", path.display()));
-        }
-        path
-    }
-
     const FABRIC: Fabric = Fabric { planes: 2, leaves: 2, spines: 4, hosts: 4 };
 
     #[test]
     fn events_survive_and_open_faults_are_known() {
-        let path = file("events");
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("events");
         let mut store = Store::open(&path, FABRIC).unwrap();
         assert_eq!(store.last_event(), 0);
         let evidence = serde_json::json!([1, 2]);
@@ -295,19 +288,17 @@ mod tests {
         drop((store, copy));
         let other = Store::open(&path, Fabric { hosts: 5, ..FABRIC }).err().unwrap().to_string();
         assert!(other.contains("another fabric"), "{other}");
-        let broken = file("broken");
+        let broken = folder.path().join("broken");
         std::fs::write(&broken, "this is no database, however long it may be, and it never will be one").unwrap();
         assert!(Store::open(&broken, FABRIC).is_err() && Store::read(&broken).is_err());
-        assert!(Store::open(&file("none/such/folder"), FABRIC).is_err());
-        for path in [path, broken] {
-            let _ = std::fs::remove_file(path);
-        }
+        assert!(Store::open(&folder.path().join("none/such/folder"), FABRIC).is_err());
     }
 
     /// Nobody knew which file it was, nor what to do.
     #[test]
     fn a_damaged_file_is_named_with_its_cure() {
-        let path = file("damaged");
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("damaged");
         let mut store = Store::open(&path, FABRIC).unwrap();
         (0..2000).for_each(|at| store.add(at, "p0", "faulty", 1.0, &Value::String("x".repeat(500))));
         drop(store);
@@ -324,14 +315,14 @@ mod tests {
         std::fs::write(&path, &whole[..4096 * 3]).unwrap();
         let says = format!("{:#}", Store::open(&path, FABRIC).err().unwrap());
         assert!(says.contains(&path.display().to_string()) && says.contains("move it away"), "{says}");
-        let _ = std::fs::remove_file(path);
     }
 
     #[test]
     fn a_history_that_nobody_may_write_can_be_read() {
         use std::os::unix::fs::PermissionsExt as _;
-        let folder = std::env::temp_dir().join(format!("mrc-store-{}-read#only?", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
+        let home = tempfile::tempdir().unwrap();
+        let folder = home.path().join("read#only?");
+        std::fs::create_dir(&folder).unwrap();
         let path = folder.join("100%.db");
         let mut store = Store::open(&path, FABRIC).unwrap();
         store.add(1, "p0", "faulty", 1.0, &Value::Null);
@@ -348,21 +339,21 @@ mod tests {
         }
         std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o700)).unwrap();
         assert_eq!(read.unwrap(), (1, FABRIC));
-        std::fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]
     fn other_tables_are_refused() {
-        let path = file("version");
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("version");
         drop(Store::open(&path, FABRIC).unwrap());
         Connection::open(&path).unwrap().pragma_update(None, "user_version", 9).unwrap();
         assert!(Store::open(&path, FABRIC).err().unwrap().to_string().contains("another version"));
-        let _ = std::fs::remove_file(path);
     }
 
     #[test]
     fn a_full_disk_costs_the_history_and_not_the_map() {
-        let path = file("full");
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("full");
         let mut store = Store::open(&path, FABRIC).unwrap();
         store.add(1, "p0", "faulty", 1.0, &Value::Null);
         let pages: i64 = store.db.pragma_query_value(None, "page_count", |row| row.get(0)).unwrap();
@@ -375,6 +366,5 @@ mod tests {
         store.db.pragma_update(None, "max_page_count", 1 << 20).unwrap();
         store.add(3, "p0", "healthy", 0.0, &large);
         assert!(!store.broken && store.open_faults().unwrap().is_empty());
-        let _ = std::fs::remove_file(path);
     }
 }

@@ -40,14 +40,14 @@ struct Met {
 }
 
 /// An agent of `host` tells one summary to a collector.
-fn meet(test: &str, collector: &Certificates, agent: &Certificates, host: HostId) -> Met {
+fn meet(collector: &Certificates, agent: &Certificates, host: HostId) -> Met {
     let client = agent.client().unwrap();
-    meet_with(test, collector, client, host)
+    meet_with(collector, client, host)
 }
 
-fn meet_with(test: &str, collector: &Certificates, client: Option<Arc<ClientConfig>>, host: HostId) -> Met {
-    let socket = std::env::temp_dir().join(format!("mrc-tls-{}-{test}", std::process::id()));
-    let address = Address::Unix(socket.clone());
+fn meet_with(collector: &Certificates, client: Option<Arc<ClientConfig>>, host: HostId) -> Met {
+    let folder = tempfile::tempdir().unwrap();
+    let address = Address::Unix(folder.path().join("socket"));
     let (listener, key) = (address.listen().unwrap(), Key::new([5; 16]));
     let server = collector.server().unwrap();
     let (sender, summaries) = sync_channel(1);
@@ -74,7 +74,6 @@ fn meet_with(test: &str, collector: &Certificates, client: Option<Arc<ClientConf
         peers.serve(Instant::now() + Duration::from_millis(10), &mut deliver).unwrap();
     }
     met.agent = uplink.join().unwrap().err().map_or_else(String::new, |error| link::reason(&error));
-    let _ = std::fs::remove_file(socket);
     met
 }
 
@@ -84,20 +83,20 @@ fn collector(test: &str) -> Certificates {
 
 #[test]
 fn an_agent_with_a_certificate_of_the_fabric_is_heard() {
-    let met = meet("good", &collector("good"), &args("good", ["hA"; 3]), 0);
+    let met = meet(&collector("good"), &args("good", ["hA"; 3]), 0);
     assert_eq!((met.heard, met.blamed.len(), met.agent.as_str()), (vec![0], 0, ""));
 }
 
 #[test]
 fn a_certificate_speaks_for_its_own_host_alone() {
-    let met = meet("name", &collector("name"), &args("name", ["hA"; 3]), 1);
+    let met = meet(&collector("name"), &args("name", ["hA"; 3]), 1);
     assert!(met.heard.is_empty(), "{met:?}");
     assert_eq!(met.blamed, ["a certificate without the name hB speaks for that host"]);
 }
 
 #[test]
 fn an_expired_certificate_is_refused_and_both_ends_say_so() {
-    let met = meet("expired", &collector("expired"), &args("expired", ["expired"; 3]), 0);
+    let met = meet(&collector("expired"), &args("expired", ["expired"; 3]), 0);
     assert!(met.heard.is_empty(), "{met:?}");
     assert!(met.blamed[0].contains("its certificate expired: renew it"), "{met:?}");
     assert!(met.agent.contains("our cert.pem expired: renew it"), "{met:?}");
@@ -106,12 +105,12 @@ fn an_expired_certificate_is_refused_and_both_ends_say_so() {
 #[test]
 fn a_certificate_of_another_authority_is_refused_by_either_end() {
     // Who trusts the fabric, and shows what a stranger signed.
-    let met = meet("other", &collector("other"), &args("other", ["hA", "stranger", "stranger"]), 0);
+    let met = meet(&collector("other"), &args("other", ["hA", "stranger", "stranger"]), 0);
     assert!(met.heard.is_empty(), "{met:?}");
     assert!(met.blamed[0].contains("another authority: both ends need the same ca.pem"), "{met:?}");
     assert!(met.agent.contains("does not know the authority of our cert.pem"), "{met:?}");
     // Who trusts a stranger does not tell our collector anything.
-    let met = meet("other2", &collector("other2"), &args("other2", ["stranger"; 3]), 0);
+    let met = meet(&collector("other2"), &args("other2", ["stranger"; 3]), 0);
     assert!(met.heard.is_empty(), "{met:?}");
     assert!(met.agent.contains("another authority: both ends need the same ca.pem"), "{met:?}");
 }
@@ -121,17 +120,18 @@ fn an_agent_without_a_certificate_or_without_tls_is_refused() {
     let files = Files::read(&folder("none", ["hA"; 3])).unwrap();
     let bare = ClientConfig::builder_with_provider(provider()).with_protocol_versions(&[&TLS13]).unwrap();
     let bare = bare.with_root_certificates(files.roots).with_no_client_auth();
-    let met = meet_with("none", &collector("none"), Some(Arc::new(bare)), 0);
+    let met = meet_with(&collector("none"), Some(Arc::new(bare)), 0);
     assert!(met.heard.is_empty(), "{met:?}");
     assert!(met.blamed[0].contains("it showed no certificate: give the agent --tls"), "{met:?}");
     // Nothing at all is said to who does not begin with TLS, and such an agent waits for its challenge.
-    let met = meet("plain", &Certificates::default(), &args("plain", ["hA"; 3]), 0);
+    let met = meet(&Certificates::default(), &args("plain", ["hA"; 3]), 0);
     assert!(met.heard.is_empty() && met.agent.contains("it does not speak TLS"), "{met:?}");
 }
 
 #[test]
 fn a_handshake_that_does_not_end_holds_no_memory() {
-    let socket = std::env::temp_dir().join(format!("mrc-tls-{}-endless", std::process::id()));
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("socket");
     let listener = Address::Unix(socket.clone()).listen().unwrap();
     let mut peers = Peers::new(&listener, Key::new([5; 16]), collector("endless").server().unwrap(), 2);
     // Records of 16 KiB that belong to one message of 64 KiB: nothing of it can be judged before the last.
@@ -159,7 +159,7 @@ fn a_handshake_that_does_not_end_holds_no_memory() {
 
 #[test]
 fn an_agent_tells_nothing_to_who_is_no_collector() {
-    let met = meet("thief", &args("thief-collector", ["hA"; 3]), &args("thief", ["hA"; 3]), 0);
+    let met = meet(&args("thief-collector", ["hA"; 3]), &args("thief", ["hA"; 3]), 0);
     assert!(met.heard.is_empty(), "{met:?}");
     assert!(met.agent.contains("it has another name") || met.agent.contains("has another name"), "{met:?}");
 }
