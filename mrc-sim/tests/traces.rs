@@ -535,3 +535,16 @@ fn broken_traces_name_the_place_and_the_reason() {
     assert!(error.message.contains("circle"), "{error}");
     std::fs::remove_dir_all(&folder).unwrap();
 }
+
+/// The optimizer's step behind the last message belongs to the time that a trace takes.
+#[test]
+fn a_run_ends_with_its_last_computation() {
+    let built = goal(
+        "behind",
+        "num_ranks 2\nrank 0 {\nsend 5b to 1\n}\nrank 1 {\nr: recv 5b from 0\nc: calc 4000000\nc requires r\n}\n",
+    );
+    let built = built.unwrap_or_else(|error| panic!("{error}"));
+    let outcome = run(&built, &Options { messages: true, ..Options::default() }, &mut |_| {}).expect("a run");
+    let delivered = outcome.messages[0].delivered_us.unwrap();
+    assert!((outcome.results.end_us - delivered - 4000.0).abs() < 1e-9, "{} after {delivered}", outcome.results.end_us);
+}

@@ -157,7 +157,11 @@ pub(super) fn results<T: Transport>(
     let stated = (count < flows).then(|| Times::of(exchange, measured(), now, &ideal));
     let stated = stated.as_ref().unwrap_or(&times);
     let whole = stated.completed == count;
-    let end_ns = if exchange.is_done() { times.last_event.max(exchange.last_failure_ns()) } else { now };
+    // A computation behind the last message is part of the run, too.
+    let computations = (0..).zip(exchange.messages()).filter(|(_, message)| message.is_compute());
+    let computed = computations.filter_map(|(id, _)| exchange.completed_at(id)).max().unwrap_or(0);
+    let last_ns = times.last_event.max(exchange.last_failure_ns()).max(computed);
+    let end_ns = if exchange.is_done() { last_ns } else { now };
     let bin_ns = exchange.bin_ns() as f64;
     // Where messages wait at the end, that nothing arrived is part of the picture.
     let mut waiting = vec![false; exchange.groups().len()];
