@@ -31,6 +31,15 @@ pub(super) struct Node {
     pub(super) attr: Vec<Attribute>,
 }
 
+/// `GlobalMetadata`, the first message of a file.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Metadata {
+    #[prost(string, tag = "1")]
+    pub(super) version: String,
+    #[prost(message, repeated, tag = "2")]
+    pub(super) attr: Vec<Attribute>,
+}
+
 /// `AttributeProto`: the numbers of it.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Attribute {
@@ -148,7 +157,8 @@ impl Node {
                 let bytes = if pattern == Pattern::Barrier { 0 } else { need("comm_size")? };
                 What::Together { pattern, bytes, group }
             }
-            _ => What::Compute(self.duration_micros.saturating_mul(1000)),
+            0..=4 => What::Compute(self.duration_micros.saturating_mul(1000)),
+            other => return Err(format!("node {} of rank {rank}: node type {other}; known are 0 to 7", self.id)),
         })
     }
 }
@@ -198,8 +208,12 @@ fn read_rank(mut bytes: &[u8], rank: u32, groups: &mut Groups) -> Result<Vec<Op>
         Ok(Some(one))
     };
     let first = next()?.ok_or("no Chakra execution trace: it is empty")?;
-    // Metadata are no node, and a node has a kind.
-    let mut nodes: Vec<Node> = Node::decode(first).ok().filter(|node| node.kind != 0).into_iter().collect();
+    // Metadata are no node, and a node has a kind or a number. What is neither is broken.
+    let mut nodes: Vec<Node> = match Node::decode(first) {
+        Ok(node) if node.kind != 0 || node.id != 0 => vec![node],
+        Err(why) if Metadata::decode(first).is_err() => return Err(broken(why)),
+        _ => Vec::new(),
+    };
     while let Some(one) = next()? {
         nodes.push(Node::decode(one).map_err(broken)?);
     }
