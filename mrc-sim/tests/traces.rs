@@ -607,8 +607,58 @@ fn nothing_of_an_execution_trace_is_passed_over() {
         assert!(read(&metadata).is_ok());
     }
     let error = read(&[8, 1, 24, 99]).unwrap_err().to_string();
-    assert!(error.contains("a.0.et: node 1 of rank 0: node type 99; known are 0 to 7"), "{error}");
+    assert!(error.contains("a.0.et: node 1 of rank 0 (``): node type 99; known are 0 to 7"), "{error}");
     std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// A tag, a group or a root that is written in a way that is not read is not none at all. Numbers of all widths are read.
+#[test]
+fn attributes_of_execution_traces_are_read_or_refused() {
+    let attr = |name: &str, value: &[u8]| field(10, &[&field(1, name.as_bytes()), value].concat());
+    let receive = vec![[vec![8, 1, 24, 6], number("comm_src", &[0]), number("comm_tag", &[7])].concat()];
+    let send = |tag: Vec<u8>| {
+        let send = [vec![8, 1, 24, 5], number("comm_dst", &[1]), number("comm_size", &[9]), tag].concat();
+        [vec![send], receive.clone()]
+    };
+    // fixed32, fixed64, sfixed32, sfixed64, text.
+    let text = [&[0xea, 1][..], &field(0, b"7")[1..]].concat();
+    for value in [
+        &[0x9d, 1, 7, 0, 0, 0][..],
+        &[0xa9, 1, 7, 0, 0, 0, 0, 0, 0, 0],
+        &[0xbd, 1, 7, 0, 0, 0],
+        &[0xc9, 1, 7, 0, 0, 0, 0, 0, 0, 0],
+        &text,
+    ] {
+        chakra("widths", &send(attr("comm_tag", value))).unwrap_or_else(|error| panic!("{value:?}: {error}"));
+    }
+    // A floating-point number, text that is no number, bytes.
+    let double = [0x19, 0, 0, 0, 0, 0, 0, 0x1c, 0x40];
+    for value in [&double[..], &[0xea, 1, 1, b'x'], &[0xfa, 1, 1, 7]] {
+        let error = chakra("no-tag", &send(attr("comm_tag", value))).unwrap_err().to_string();
+        assert!(error.contains("node 1 of rank 0 (``): no whole number called comm_tag"), "{value:?}: {error}");
+    }
+    let together = |kind: u8, extra: Vec<u8>| {
+        let size = number("comm_size", &[100]);
+        vec![vec![[vec![8, 1, 24, 7], number("comm_type", &[kind]), size, extra].concat()]; 2]
+    };
+    for (kind, extra, says) in [
+        (0, attr("pg_name", &[0xfa, 1, 1, b'g']), "neither text nor a number called pg_name"),
+        (0, attr("involved_dim", &[0xd8, 1, 0]), "involved_dim leaves some out"),
+        (0, attr("involved_dim", &double), "no list of truth values called involved_dim"),
+        (5, attr("root_rank", &double), "no number from 0 on called root_rank"),
+    ] {
+        let error = chakra("extra", &together(kind, extra)).unwrap_err().to_string();
+        assert!(error.contains(&format!("node 1 of rank 0 (``): {says}")), "{error}");
+    }
+    assert!(chakra("dim", &together(0, attr("involved_dim", &[0xd8, 1, 1]))).is_ok());
+    // A group may have a negative number, which is not that of all ranks.
+    let negative = [&[9 << 3][..], &[0xff; 9], &[1]].concat();
+    let mut ranks = together(0, attr("pg_name", &negative));
+    ranks.push(vec![vec![8, 1, 24, 4]]);
+    assert!(chakra("group", &ranks).is_ok());
+    ranks[2] = together(0, Vec::new()).remove(0);
+    let error = chakra("group", &ranks).unwrap_err().to_string();
+    assert!(error.contains("node 1 of rank 2: rank 0 has 0 collective operations, others 1"), "{error}");
 }
 
 /// The optimizer's step behind the last message belongs to the time that a trace takes.

@@ -295,7 +295,10 @@ impl<'a> Weaver<'a> {
             let mut what = None;
             for (&rank, ops) in members {
                 let Some(&nth) = ops.get(turn) else {
-                    return Err(format!("rank {rank} has {} collective operations, others {count}", ops.len()));
+                    let more = members.iter().find_map(|(&other, ops)| Some((other, *ops.get(turn)?)));
+                    let more = more.map(|(other, nth)| (other, self.ranks[other as usize][nth].at));
+                    let of = more.map_or(String::new(), |(other, at)| format!("{at} of rank {other}: "));
+                    return Err(format!("{of}rank {rank} has {} collective operations, others {count}", ops.len()));
                 };
                 let What::Together { pattern, bytes, .. } = self.ranks[rank as usize][nth].what else { continue };
                 let (first, same, most) = what.get_or_insert((rank, pattern, bytes));
