@@ -672,4 +672,12 @@ fn a_run_ends_with_its_last_computation() {
     let outcome = run(&built, &Options { messages: true, ..Options::default() }, &mut |_| {}).expect("a run");
     let delivered = outcome.messages[0].delivered_us.unwrap();
     assert!((outcome.results.end_us - delivered - 4000.0).abs() < 1e-9, "{} after {delivered}", outcome.results.end_us);
+    // The limit strikes while rank 1 computes: all messages are completed, and the run is not.
+    let text =
+        "num_ranks 2\nrank 0 {\nsend 5b to 1\n}\nrank 1 {\nr: recv 5b from 0\nc: calc 2000000000\nc requires r\n}\n";
+    let built = goal("limit", text).unwrap_or_else(|error| panic!("{error}"));
+    let results =
+        run(&built, &Options::default(), &mut |progress| assert_eq!(progress.messages, 1)).expect("a run").results;
+    let says = results.diagnosis.unwrap();
+    assert!(says.contains("; 1 of 1 messages completed, 0 failed, 0 of 1 computations ended; "), "{says}");
 }

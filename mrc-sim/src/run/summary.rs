@@ -101,11 +101,16 @@ fn packet_counts<T: Transport>(sim: &Parts<T>, drops: &DropCounts, trims: u64) -
 pub(super) fn diagnosis<T: Transport>((sim, exchange): (&Parts<T>, &Exchange), why: &str) -> String {
     let mut text = format!("{why} at {} us", sim.now().as_nanos() as f64 / 1e3);
     let (drops, trims, _) = fabric_counts(sim);
+    let sent = messages(exchange).count();
+    let (computed, computations) = (exchange.tally().computed, exchange.messages().len() - sent);
+    let computed = match computations {
+        0 => String::new(),
+        _ => format!(", {computed} of {computations} computations ended"),
+    };
     let _ = write!(
         text,
-        "; {} of {} messages completed, {} failed; {} packets in the fabric, {} lost, {trims} trimmed",
+        "; {} of {sent} messages completed, {} failed{computed}; {} packets in the fabric, {} lost, {trims} trimmed",
         exchange.completed(),
-        exchange.messages().len(),
         exchange.failed(),
         sim.packets_in_fabric(),
         drops.total(),
