@@ -528,6 +528,17 @@ fn broken_traces_name_the_place_and_the_reason() {
     refused("a.goal", circle, "line 3: operations of rank 0 wait for each other in a circle");
     refused("a.csv", "0,0,1,5\n0,0,1,9999999999\n", "a.csv:2: 9999999999: a message has 1 to 2147483648 bytes");
     refused("a.csv", "-5,0,1,5\n", "a.csv:1: start_us -5: allowed are 0 to 1e12 us");
+    // Latin-1, and UTF-16.
+    for (name, bytes, says) in [
+        ("l.goal", &b"num_ranks 2\n\n// caf\xe9\n"[..], "l.goal: line 3: no UTF-8 text"),
+        ("l.cm", b"\xff\xfeN\0", "l.cm: line 1: no UTF-8 text"),
+        ("l.csv", b"0,0,1,5\n\xe9", "l.csv: line 2: no UTF-8 text"),
+    ] {
+        std::fs::write(folder.join(name), bytes).unwrap();
+        let scenario = format!("[[workload]]\nkind = \"trace\"\nfile = \"{name}\"\n");
+        let error = load_str("test.toml", &scenario, &folder, &[], None).unwrap_err().to_string();
+        assert!(error.contains(says), "{error}");
+    }
     refused("x.et", "junk", "x.et.0.et");
     // A file of rank 2 and none of rank 1, which might be anything.
     let trace = std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/traces/step.0.et")).unwrap();

@@ -124,6 +124,19 @@ impl Scale {
     }
 }
 
+/// The text of a trace or a topology.
+///
+/// # Errors
+/// What the system says, or in which line something is no text.
+pub(super) fn text(path: &Path) -> Result<String, Bad> {
+    let bytes = std::fs::read(path).map_err(|error| error.to_string())?;
+    String::from_utf8(bytes).map_err(|error| {
+        let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = 1 + before.iter().filter(|&&byte| byte == b'\n').count();
+        format!("line {line}: no UTF-8 text")
+    })
+}
+
 /// Reads GOAL text into a plan.
 pub(super) fn goal(text: &str, group: GroupId, scale: &Scale, plan: &mut Plan) -> Result<(), Bad> {
     Weaver::new(&in_order(goal::read(text)?)?, group, scale, plan).weave()
