@@ -143,9 +143,13 @@ fn a_receive_from_any_rank_takes_what_comes_first() {
     let error = goal("any", &text.replace("s: send 8b to 0 tag 3", "s: calc 1")).unwrap_err().to_string();
     assert!(error.contains("rank 0 receives from any rank with any tag what nobody sends"), "{error}");
     let circle = text.replace("rank 0 {\n", "rank 0 {\nx: calc 1\ny: calc 1\nx requires y\ny requires x\n");
-    assert!(
-        goal("any", &circle).unwrap_err().to_string().contains("line 3: operations wait for each other in a circle")
-    );
+    let error = goal("any", &circle).unwrap_err().to_string();
+    assert!(error.contains("line 3: operations of rank 0 wait for each other in a circle"), "{error}");
+    // Each of two ranks receives before it sends.
+    let circle = "num_ranks 2\nrank 0 {\na: recv 1b from -1\nb: send 1b to 1\nb requires a\n}\n\
+                  rank 1 {\na: recv 1b from 0\nb: send 1b to 0\nb requires a\n}\n";
+    let error = goal("any", circle).unwrap_err().to_string();
+    assert!(error.contains("line 3: rank 0 receives from any rank with tag 0 what nobody sends"), "{error}");
 }
 
 #[test]
@@ -515,10 +519,26 @@ fn broken_traces_name_the_place_and_the_reason() {
     refused("a.goal", "num_ranks 2\nrank 0 {\nl1: calc -5\n}\n", "`calc` takes whole nanoseconds");
     refused("a.goal", "num_ranks 2\nrank 0 {\nl1: send 4kb to 1\n}\n", "`send` takes whole bytes");
     refused("a.goal", "num_ranks 2\nrank 0 {\nl1: recv 4b to 1\n}\n", "`recv` takes whole bytes");
+    refused(
+        "a.goal",
+        "num_ranks 2\nrank 0 {\nsend 5b to 1\n}\n/* rank 1 {\n",
+        "line 5: a comment begins here that nothing ends",
+    );
     let circle = "num_ranks 2\nrank 0 {\na: calc 1\nb: send 5b to 1\na requires b\nb requires a\n}\n";
     refused("a.goal", circle, "line 3: operations of rank 0 wait for each other in a circle");
     refused("a.csv", "0,0,1,5\n0,0,1,9999999999\n", "a.csv:2: 9999999999: a message has 1 to 2147483648 bytes");
     refused("a.csv", "-5,0,1,5\n", "a.csv:1: start_us -5: allowed are 0 to 1e12 us");
+    // Latin-1, and UTF-16.
+    for (name, bytes, says) in [
+        ("l.goal", &b"num_ranks 2\n\n// caf\xe9\n"[..], "l.goal: line 3: no UTF-8 text"),
+        ("l.cm", b"\xff\xfeN\0", "l.cm: line 1: no UTF-8 text"),
+        ("l.csv", b"0,0,1,5\n\xe9", "l.csv: line 2: no UTF-8 text"),
+    ] {
+        std::fs::write(folder.join(name), bytes).unwrap();
+        let scenario = format!("[[workload]]\nkind = \"trace\"\nfile = \"{name}\"\n");
+        let error = load_str("test.toml", &scenario, &folder, &[], None).unwrap_err().to_string();
+        assert!(error.contains(says), "{error}");
+    }
     refused("x.et", "junk", "x.et.0.et");
     // A file of rank 2 and none of rank 1, which might be anything.
     let trace = std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/traces/step.0.et")).unwrap();
@@ -534,4 +554,141 @@ fn broken_traces_name_the_place_and_the_reason() {
         load_str("test.toml", "[[workload]]\nkind = \"trace\"\nfile = \"c.goal\"\n", &folder, &[], None).unwrap_err();
     assert!(error.message.contains("circle"), "{error}");
     std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// Rank 1 computes for a millisecond: until then it passes on nothing of the ring.
+#[test]
+fn nobody_passes_on_what_it_receives_before_taking_part() {
+    for (kind, name) in [(0, "late-reduce"), (2, "late-gather"), (7, "late-scatter")] {
+        let size = number("comm_size", &[100]);
+        let collective = |deps: &[u8]| [&[8, 2, 24, 7], deps, &number("comm_type", &[kind]), &size].concat();
+        let compute = vec![8, 1, 24, 4, 56, 0xe8, 7];
+        let ranks = [vec![collective(&[])], vec![compute, collective(&[40, 1])], vec![collective(&[])]];
+        let built = chakra(name, &ranks).unwrap_or_else(|error| panic!("{error}"));
+        let outcome = run(&built, &Options { messages: true, ..Options::default() }, &mut |_| {}).expect("a run");
+        let mut sent = outcome.messages.iter().filter(|row| row.src == 1).map(|row| row.start_us.unwrap());
+        assert!(sent.all(|start| start >= 1000.0), "{name}: {:?}", outcome.messages);
+    }
+}
+
+/// Rank 0 lists the second of two all-reduces, and of two sends, first: what counts is the order in which it comes to them.
+#[test]
+fn operations_meet_in_the_order_in_which_ranks_come_to_them() {
+    let size = |bytes: u8| number("comm_size", &[bytes]);
+    let reduce =
+        |id: u8, deps: &[u8], bytes| [&[8, id, 24, 7], deps, &number("comm_type", &[0]), &size(bytes)].concat();
+    let send = |id: u8, deps: &[u8], bytes| [&[8, id, 24, 5], deps, &number("comm_dst", &[1]), &size(bytes)].concat();
+    let receive = |id: u8, deps: &[u8]| [&[8, id, 24, 6], deps, &number("comm_src", &[0])].concat();
+    let compute = vec![8, 4, 24, 4, 40, 3, 56, 100];
+    let answer = [vec![8, 5, 24, 5, 40, 4], number("comm_dst", &[0]), size(5)].concat();
+    let one = vec![reduce(2, &[40, 1], 80), reduce(1, &[], 40), send(4, &[40, 3], 9), send(3, &[40, 2], 7)];
+    let other = vec![reduce(1, &[], 40), reduce(2, &[40, 1], 80), receive(3, &[40, 2]), compute, answer];
+    let ranks = [one, [other, vec![receive(6, &[40, 5])]].concat()];
+    let built = chakra("order", &ranks).unwrap_or_else(|error| panic!("{error}"));
+    let outcome = run(&built, &Options { messages: true, ..Options::default() }, &mut |_| {}).expect("a run");
+    let of = |bytes: u32| times(outcome.messages.iter().find(|row| row.bytes == bytes).unwrap());
+    // Rank 1 answers 100 us after the first message, of seven bytes.
+    assert_eq!(of(5).0, of(7).1 + 100.0);
+    let first = outcome.messages.iter().filter(|row| row.bytes == 20).map(|row| row.delivered_us.unwrap());
+    let second = outcome.messages.iter().filter(|row| row.bytes == 40).map(|row| row.start_us.unwrap());
+    assert!(first.fold(0.0, f64::max) <= second.fold(f64::INFINITY, f64::min));
+}
+
+/// A first message that is neither metadata nor a node, and a node of a type that is none: neither is passed over.
+#[test]
+fn nothing_of_an_execution_trace_is_passed_over() {
+    let receive = [vec![8, 1, 24, 6], number("comm_src", &[0])].concat();
+    let send = [vec![8, 2, 24, 5], number("comm_dst", &[1]), number("comm_size", &[9])].concat();
+    let folder = std::env::temp_dir().join(format!("mrc-traces-first-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let read = |first: &[u8]| {
+        let file =
+            |nodes: &[&[u8]]| nodes.iter().flat_map(|node| [&[node.len() as u8], *node].concat()).collect::<Vec<u8>>();
+        std::fs::write(folder.join("a.0.et"), file(&[first, &send])).unwrap();
+        std::fs::write(folder.join("a.1.et"), file(&[&[], &receive])).unwrap();
+        load_str("test.toml", "[[workload]]\nkind = \"trace\"\nfile = \"a\"\nformat = \"chakra\"\n", &folder, &[], None)
+    };
+    // A computation of a millisecond whose name is no text, and one whose duration is cut.
+    for broken in [&[8, 1, 18, 1, 0xff, 24, 4, 56, 0xe8, 7][..], &[8, 1, 24, 4, 56, 0xe8]] {
+        let error = read(broken).unwrap_err().to_string();
+        assert!(error.contains("a.0.et: no Chakra execution trace"), "{error}");
+    }
+    // Metadata with a version and with attributes alone.
+    for metadata in [field(1, b"0.0.4"), field(2, &field(1, b"schema"))] {
+        assert!(read(&metadata).is_ok());
+    }
+    let error = read(&[8, 1, 24, 99]).unwrap_err().to_string();
+    assert!(error.contains("a.0.et: node 1 of rank 0 (``): node type 99; known are 0 to 7"), "{error}");
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// A tag, a group or a root that is written in a way that is not read is not none at all. Numbers of all widths are read.
+#[test]
+fn attributes_of_execution_traces_are_read_or_refused() {
+    let attr = |name: &str, value: &[u8]| field(10, &[&field(1, name.as_bytes()), value].concat());
+    let receive = vec![[vec![8, 1, 24, 6], number("comm_src", &[0]), number("comm_tag", &[7])].concat()];
+    let send = |tag: Vec<u8>| {
+        let send = [vec![8, 1, 24, 5], number("comm_dst", &[1]), number("comm_size", &[9]), tag].concat();
+        [vec![send], receive.clone()]
+    };
+    // fixed32, fixed64, sfixed32, sfixed64, text.
+    let text = [&[0xea, 1][..], &field(0, b"7")[1..]].concat();
+    for value in [
+        &[0x9d, 1, 7, 0, 0, 0][..],
+        &[0xa9, 1, 7, 0, 0, 0, 0, 0, 0, 0],
+        &[0xbd, 1, 7, 0, 0, 0],
+        &[0xc9, 1, 7, 0, 0, 0, 0, 0, 0, 0],
+        &text,
+    ] {
+        chakra("widths", &send(attr("comm_tag", value))).unwrap_or_else(|error| panic!("{value:?}: {error}"));
+    }
+    // A floating-point number, text that is no number, bytes.
+    let double = [0x19, 0, 0, 0, 0, 0, 0, 0x1c, 0x40];
+    for value in [&double[..], &[0xea, 1, 1, b'x'], &[0xfa, 1, 1, 7]] {
+        let error = chakra("no-tag", &send(attr("comm_tag", value))).unwrap_err().to_string();
+        assert!(error.contains("node 1 of rank 0 (``): no whole number called comm_tag"), "{value:?}: {error}");
+    }
+    let together = |kind: u8, extra: Vec<u8>| {
+        let size = number("comm_size", &[100]);
+        vec![vec![[vec![8, 1, 24, 7], number("comm_type", &[kind]), size, extra].concat()]; 2]
+    };
+    for (kind, extra, says) in [
+        (0, attr("pg_name", &[0xfa, 1, 1, b'g']), "neither text nor a number called pg_name"),
+        (0, attr("involved_dim", &[0xd8, 1, 0]), "involved_dim leaves some out"),
+        (0, attr("involved_dim", &double), "no list of truth values called involved_dim"),
+        (5, attr("root_rank", &double), "no number from 0 on called root_rank"),
+    ] {
+        let error = chakra("extra", &together(kind, extra)).unwrap_err().to_string();
+        assert!(error.contains(&format!("node 1 of rank 0 (``): {says}")), "{error}");
+    }
+    assert!(chakra("dim", &together(0, attr("involved_dim", &[0xd8, 1, 1]))).is_ok());
+    // A group may have a negative number, which is not that of all ranks.
+    let negative = [&[9 << 3][..], &[0xff; 9], &[1]].concat();
+    let mut ranks = together(0, attr("pg_name", &negative));
+    ranks.push(vec![vec![8, 1, 24, 4]]);
+    assert!(chakra("group", &ranks).is_ok());
+    ranks[2] = together(0, Vec::new()).remove(0);
+    let error = chakra("group", &ranks).unwrap_err().to_string();
+    assert!(error.contains("node 1 of rank 2: rank 0 has 0 collective operations, others 1"), "{error}");
+}
+
+/// The optimizer's step behind the last message belongs to the time that a trace takes.
+#[test]
+fn a_run_ends_with_its_last_computation() {
+    let built = goal(
+        "behind",
+        "num_ranks 2\nrank 0 {\nsend 5b to 1\n}\nrank 1 {\nr: recv 5b from 0\nc: calc 4000000\nc requires r\n}\n",
+    );
+    let built = built.unwrap_or_else(|error| panic!("{error}"));
+    let outcome = run(&built, &Options { messages: true, ..Options::default() }, &mut |_| {}).expect("a run");
+    let delivered = outcome.messages[0].delivered_us.unwrap();
+    assert!((outcome.results.end_us - delivered - 4000.0).abs() < 1e-9, "{} after {delivered}", outcome.results.end_us);
+    // The limit strikes while rank 1 computes: all messages are completed, and the run is not.
+    let text =
+        "num_ranks 2\nrank 0 {\nsend 5b to 1\n}\nrank 1 {\nr: recv 5b from 0\nc: calc 2000000000\nc requires r\n}\n";
+    let built = goal("limit", text).unwrap_or_else(|error| panic!("{error}"));
+    let results =
+        run(&built, &Options::default(), &mut |progress| assert_eq!(progress.messages, 1)).expect("a run").results;
+    let says = results.diagnosis.unwrap();
+    assert!(says.contains("; 1 of 1 messages completed, 0 failed, 0 of 1 computations ended; "), "{says}");
 }

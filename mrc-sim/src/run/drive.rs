@@ -103,6 +103,7 @@ pub(super) fn drive<T: Transport + Send>(
     }
     let stall_ns = built.stall_ns;
     let (end, bytes) = (limit(built), built.plan.bytes());
+    let messages = built.plan.messages.iter().filter(|message| !message.is_compute()).count() as u64;
     let mut sampler = Sampler::new(&sim, built, options.links);
     let mut watch = Watch { placed: 0, completed: 0, at: Instant::ZERO, events: 0 };
     let (wall, cpu) = (Wall::now(), summary::cpu_seconds());
@@ -115,7 +116,7 @@ pub(super) fn drive<T: Transport + Send>(
         progress(&Progress {
             at_us: sim.now().as_nanos() as f64 / 1e3,
             done: u64::from(tally.completed) + u64::from(tally.failed),
-            messages: built.plan.messages.len() as u64,
+            messages,
             placed_bytes: tally.placed_bytes,
             bytes,
             events: sim.counters().events,

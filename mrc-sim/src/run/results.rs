@@ -427,7 +427,7 @@ pub struct Results {
     /// Why messages did not complete, for those that neither completed nor failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diagnosis: Option<String>,
-    /// End of the run in virtual microseconds: the last event that mattered, or the limit.
+    /// End of the run in virtual microseconds: the last event that mattered, computations included, or the limit.
     pub end_us: f64,
     /// Messages.
     pub flows: u64,

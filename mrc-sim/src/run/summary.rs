@@ -101,11 +101,16 @@ fn packet_counts<T: Transport>(sim: &Parts<T>, drops: &DropCounts, trims: u64) -
 pub(super) fn diagnosis<T: Transport>((sim, exchange): (&Parts<T>, &Exchange), why: &str) -> String {
     let mut text = format!("{why} at {} us", sim.now().as_nanos() as f64 / 1e3);
     let (drops, trims, _) = fabric_counts(sim);
+    let sent = messages(exchange).count();
+    let (computed, computations) = (exchange.tally().computed, exchange.messages().len() - sent);
+    let computed = match computations {
+        0 => String::new(),
+        _ => format!(", {computed} of {computations} computations ended"),
+    };
     let _ = write!(
         text,
-        "; {} of {} messages completed, {} failed; {} packets in the fabric, {} lost, {trims} trimmed",
+        "; {} of {sent} messages completed, {} failed{computed}; {} packets in the fabric, {} lost, {trims} trimmed",
         exchange.completed(),
-        exchange.messages().len(),
         exchange.failed(),
         sim.packets_in_fabric(),
         drops.total(),
@@ -157,7 +162,11 @@ pub(super) fn results<T: Transport>(
     let stated = (count < flows).then(|| Times::of(exchange, measured(), now, &ideal));
     let stated = stated.as_ref().unwrap_or(&times);
     let whole = stated.completed == count;
-    let end_ns = if exchange.is_done() { times.last_event.max(exchange.last_failure_ns()) } else { now };
+    // A computation behind the last message is part of the run, too.
+    let computations = (0..).zip(exchange.messages()).filter(|(_, message)| message.is_compute());
+    let computed = computations.filter_map(|(id, _)| exchange.completed_at(id)).max().unwrap_or(0);
+    let last_ns = times.last_event.max(exchange.last_failure_ns()).max(computed);
+    let end_ns = if exchange.is_done() { last_ns } else { now };
     let bin_ns = exchange.bin_ns() as f64;
     // Where messages wait at the end, that nothing arrived is part of the picture.
     let mut waiting = vec![false; exchange.groups().len()];

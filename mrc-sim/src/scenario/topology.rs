@@ -260,7 +260,7 @@ fn of_file(keys: &TopologyKeys, folder: &Path) -> Result<(Tiers, u32), Problem> 
     };
     let path = folder.join(file);
     let of_path = |why: String| Problem::new("topology.file", format_args!("{}: {why}", path.display()));
-    let text = std::fs::read_to_string(&path).map_err(|error| of_path(error.to_string()))?;
+    let text = foreign::text(&path).map_err(of_path)?;
     let (tiers, latency_ns) = foreign::topology(&text).map_err(of_path)?;
     check_size(&tiers)?;
     Ok((tiers, latency_ns))

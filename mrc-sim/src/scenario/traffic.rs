@@ -673,7 +673,7 @@ impl Part<'_> {
             _ => TraceFormatKey::Csv,
         });
         let of_path = |why: String| self.problem("file", format_args!("{}: {why}", path.display()));
-        let read = || std::fs::read_to_string(&path).map_err(|error| of_path(error.to_string()));
+        let read = || foreign::text(&path).map_err(of_path);
         let group = plan.group(Group::flows(self.name));
         let (messages, last) = (plan.messages.len(), self.all() - 1);
         match format {

@@ -17,6 +17,8 @@
 //! * A notification names 44 links at most, the bottleneck first: as many as a header holds.
 //! * Counts, the sketch and the sets of elephants begin anew in each interval. A flow is an elephant when its estimate is among
 //!   the t times uplinks largest of the interval.
+//! * Intervals end everywhere at once, so that a source leaf acts an interval after it was notified. A collision that lasts until then
+//!   is named once more, and the flow named then moves, too, though the first move ended the collision.
 //! * A flow that was silent for `flowlet_us` takes a new random path, the fallback of section 4.2.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};

@@ -90,6 +90,11 @@ impl Ring {
         (self.bytes.div_ceil(parts).clamp(1, u32::MAX.into()) as u32).div_ceil(self.channels)
     }
 
+    /// Whether ranks may begin this iteration at different times: late by the skew, or when they are through with the one before.
+    fn ranks_differ(&self, iteration: u32) -> bool {
+        iteration > 0 || self.skew_ns > 0
+    }
+
     /// Bytes of a part of the vector.
     fn part(&self) -> u32 {
         self.bytes.div_ceil(u64::from(self.ranks)).clamp(1, u32::MAX.into()) as u32
@@ -140,7 +145,12 @@ impl Collective {
             // With the computation of every rank.
             Self::Tree => 2 * (ranks - 1) * channels + ranks,
             Self::Broadcast => (ranks - 1) * channels + ranks,
-            _ => self.phases(ring).iter().map(|phase| u64::from(phase.steps)).sum::<u64>() * channels * ranks,
+            _ => {
+                let steps: u64 = self.phases(ring).iter().map(|phase| u64::from(phase.steps)).sum();
+                let iterations = u64::from(ring.iterations);
+                // With the computation of every rank, where ranks differ.
+                return ranks * (steps * channels * iterations + iterations - u64::from(!ring.ranks_differ(0)));
+            }
         };
         each * u64::from(ring.iterations)
     }
@@ -220,7 +230,16 @@ impl Collective {
                     let mut held: Vec<Option<MessageId>> = vec![None; ranks * channels];
                     let phases = self.phases(ring);
                     let steps = phases.iter().flat_map(|phase| (0..phase.steps).map(move |_| phase));
-                    let mut first = true;
+                    // Nobody passes on before it takes part, also where the rank before it is earlier.
+                    let computed: Vec<Option<MessageId>> = (0..ranks)
+                        .map(|rank| {
+                            let id = ring
+                                .ranks_differ(iteration)
+                                .then(|| plan.push(message(rank as u32, rank as u32, 0, true)));
+                            id.inspect(|&id| before[rank].iter().for_each(|&first| plan.after_delivery(first, id)))
+                        })
+                        .collect();
+                    let mut first = !ring.ranks_differ(iteration);
                     for phase in steps {
                         let mut sent = vec![None; ranks * channels];
                         for (rank, channel) in
@@ -228,10 +247,8 @@ impl Collective {
                         {
                             let to = phase.next(rank as u32, ring.ranks);
                             let id = plan.push(message(rank as u32, to, phase.bytes, first));
-                            match held[rank * channels + channel] {
-                                Some(first) => plan.after_delivery(first, id),
-                                None => before[rank].iter().for_each(|&first| plan.after_delivery(first, id)),
-                            }
+                            computed[rank].iter().for_each(|&computed| plan.after_delivery(computed, id));
+                            held[rank * channels + channel].iter().for_each(|&got| plan.after_delivery(got, id));
                             sent[to as usize * channels + channel] = Some(id);
                         }
                         (held, first) = (sent, false);
@@ -329,7 +346,7 @@ mod tests {
         let mut plan = Plan::default();
         Collective::AllReduce.add(&mut plan, "ring", &ring, &mut Rng::new(1));
         assert_eq!(plan.messages.len() as u64, Collective::AllReduce.messages(&ring));
-        assert!(plan.messages.iter().all(|message| message.bytes == 100));
+        assert!(plan.messages.iter().all(|message| message.bytes == 100 || message.is_compute()));
         assert_eq!(plan.groups[0].bus_bytes, 6 * 300);
         // Within an iteration every later step waits for one message, that of its channel.
         let first: Vec<u32> =
@@ -355,18 +372,42 @@ mod tests {
     #[test]
     fn a_ring_passes_on_what_it_received() {
         let plan = plan(Collective::AllReduce);
-        assert_eq!(plan.messages.len(), 2 * 6 * 4);
+        // The second iteration has a computation of each rank.
+        assert_eq!(plan.messages.len(), 2 * 6 * 4 + 4);
         assert_eq!(plan.groups[0].bus_bytes, 6 * 1024);
         for edge in &plan.edges {
             let (first, then) = (plan.messages[edge.first as usize], plan.messages[edge.then as usize]);
             assert_eq!(first.dst, then.src, "a rank waits for what it receives");
             assert!(!edge.acked);
         }
-        // All but the 4 messages of the very first step wait for exactly one message.
-        assert_eq!(plan.edges.len(), 2 * 6 * 4 - 4);
+        // All but the 4 messages of the very first step wait for exactly one message; in the second iteration all for their rank's
+        // computation, too.
+        assert_eq!(plan.edges.len(), 2 * 6 * 4 + 6 * 4 - 4 + 4 - 4);
         assert_eq!(plan.messages[0], Message { src: 2, dst: 5, bytes: 1024, group: 0, iteration: 0, delay_ns: 50 });
         assert_eq!(plan.messages[4].delay_ns, 0);
-        assert_eq!(plan.messages[24].delay_ns, 50);
+        assert!(plan.messages[24].is_compute() && plan.messages[24].delay_ns == 50);
+        assert_eq!(plan.messages[28].delay_ns, 0);
+    }
+
+    /// With a skew each message waits for its sender's computation: the last one passes nothing on before it is done.
+    #[test]
+    fn nobody_passes_on_before_it_takes_part() {
+        for collective in [Collective::AllReduce, Collective::AllGather, Collective::Hierarchical] {
+            let ring = Ring { skew_ns: 1_000, channels: 2, ..RING };
+            let mut plan = Plan::default();
+            collective.add(&mut plan, "late", &ring, &mut Rng::new(1));
+            assert_eq!(plan.messages.len() as u64, collective.messages(&ring));
+            for (id, message) in (0..).zip(&plan.messages).filter(|(_, message)| !message.is_compute()) {
+                let waits =
+                    plan.edges.iter().filter(|edge| edge.then == id).map(|edge| plan.messages[edge.first as usize]);
+                let own = waits.filter(|first| first.is_compute() && first.iteration == message.iteration);
+                assert_eq!(
+                    own.map(|first| first.src).collect::<Vec<_>>(),
+                    [message.src],
+                    "{collective:?}, message {id}"
+                );
+            }
+        }
     }
 
     #[test]
@@ -491,7 +532,7 @@ mod tests {
     #[test]
     fn neighbours_and_halves_of_the_ring() {
         assert_eq!(plan(Collective::SendRecv).messages[0].bytes, 4096);
-        assert_eq!(plan(Collective::AllGather).messages.len(), 2 * 3 * 4);
+        assert_eq!(plan(Collective::AllGather).messages.len(), 2 * 3 * 4 + 4);
         assert_eq!(plan(Collective::ReduceScatter).groups[0].bus_bytes, 3 * 1024);
     }
 }

@@ -31,12 +31,21 @@ pub(super) struct Node {
     pub(super) attr: Vec<Attribute>,
 }
 
-/// `AttributeProto`: the numbers of it.
+/// `GlobalMetadata`, the first message of a file.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Metadata {
+    #[prost(string, tag = "1")]
+    pub(super) version: String,
+    #[prost(message, repeated, tag = "2")]
+    pub(super) attr: Vec<Attribute>,
+}
+
+/// `AttributeProto`: all of it but floating-point numbers, bytes and lists other than `involved_dim`.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Attribute {
     #[prost(string, tag = "1")]
     pub(super) name: String,
-    #[prost(oneof = "Value", tags = "7, 9, 11, 13, 15, 17, 28, 29")]
+    #[prost(oneof = "Value", tags = "7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 28, 29")]
     pub(super) value: Option<Value>,
 }
 
@@ -54,6 +63,16 @@ pub(super) enum Value {
     Sint32(i32),
     #[prost(sint64, tag = "17")]
     Sint64(i64),
+    #[prost(fixed32, tag = "19")]
+    Fixed32(u32),
+    #[prost(fixed64, tag = "21")]
+    Fixed64(u64),
+    #[prost(sfixed32, tag = "23")]
+    Sfixed32(i32),
+    #[prost(sfixed64, tag = "25")]
+    Sfixed64(i64),
+    #[prost(bool, tag = "27")]
+    Bool(bool),
     #[prost(message, tag = "28")]
     Bools(Bools),
     #[prost(string, tag = "29")]
@@ -66,60 +85,77 @@ pub(super) struct Bools {
     pub(super) values: Vec<bool>,
 }
 
+impl Value {
+    /// The whole number that it is, also one written as text.
+    fn number(&self) -> Option<i128> {
+        Some(match self {
+            Self::Int32(value) | Self::Sint32(value) | Self::Sfixed32(value) => (*value).into(),
+            Self::Int64(value) | Self::Sint64(value) | Self::Sfixed64(value) => (*value).into(),
+            Self::Uint32(value) | Self::Fixed32(value) => (*value).into(),
+            Self::Uint64(value) | Self::Fixed64(value) => (*value).into(),
+            Self::Text(text) => text.parse().ok()?,
+            Self::Bool(_) | Self::Bools(_) => return None,
+        })
+    }
+}
+
 /// The names of process groups, numbered from 1.
 type Groups = HashMap<String, u32>;
 
 impl Node {
+    fn attribute(&self, name: &str) -> Option<&Attribute> {
+        self.attr.iter().find(|attr| attr.name == name)
+    }
+
     /// The number of its process group; 0 of all ranks.
-    fn group(&self, groups: &mut Groups) -> u32 {
-        let name = match self.attr.iter().find(|attr| attr.name == "pg_name").and_then(|attr| attr.value.as_ref()) {
-            Some(Value::Text(text)) => text.clone(),
-            Some(_) => self.number("pg_name").map(|number| number.to_string()).unwrap_or_default(),
-            None => String::new(),
+    fn group(&self, groups: &mut Groups) -> Result<u32, Bad> {
+        let name = match self.attribute("pg_name").map(|attr| attr.value.as_ref()) {
+            None => return Ok(0),
+            Some(Some(Value::Text(text))) => text.clone(),
+            Some(value) => value.and_then(Value::number).ok_or("neither text nor a number called pg_name")?.to_string(),
         };
         if name.is_empty() {
-            return 0;
+            return Ok(0);
         }
         let next = groups.len() as u32 + 1;
-        *groups.entry(name).or_insert(next)
+        Ok(*groups.entry(name).or_insert(next))
     }
 
     fn number(&self, name: &str) -> Option<u64> {
-        match self.attr.iter().find(|attr| attr.name == name)?.value.as_ref()? {
-            Value::Int32(value) | Value::Sint32(value) => u64::try_from(*value).ok(),
-            Value::Int64(value) | Value::Sint64(value) => u64::try_from(*value).ok(),
-            Value::Uint32(value) => Some((*value).into()),
-            Value::Uint64(value) => Some(*value),
-            Value::Text(text) => text.parse().ok(),
-            Value::Bools(_) => None,
-        }
+        u64::try_from(self.attribute(name)?.value.as_ref()?.number()?).ok()
     }
 
     /// The tag; 0 where there is none. Negative ones are tags, too.
-    fn tag(&self) -> u64 {
-        let value = self.attr.iter().find(|attr| attr.name == "comm_tag").and_then(|attr| attr.value.as_ref());
-        match value {
-            Some(Value::Int32(value) | Value::Sint32(value)) => i64::from(*value) as u64,
-            Some(Value::Int64(value) | Value::Sint64(value)) => *value as u64,
-            _ => self.number("comm_tag").unwrap_or(0),
+    fn tag(&self) -> Result<u64, Bad> {
+        let Some(attr) = self.attribute("comm_tag") else { return Ok(0) };
+        let number = attr.value.as_ref().and_then(Value::number).ok_or("no whole number called comm_tag")?;
+        let signed = i64::try_from(number).map(|number| number as u64);
+        signed.or_else(|_| u64::try_from(number)).map_err(|_| format!("comm_tag = {number} is no tag"))
+    }
+
+    /// Whether dimensions of the fabric are left out.
+    fn leaves_out(&self) -> Result<bool, Bad> {
+        match self.attribute("involved_dim").map(|attr| attr.value.as_ref()) {
+            None => Ok(false),
+            Some(Some(Value::Bools(dims))) => Ok(!dims.values.iter().all(|&involved| involved)),
+            Some(Some(Value::Bool(involved))) => Ok(!involved),
+            Some(_) => Err("no list of truth values called involved_dim".to_owned()),
         }
     }
 
     fn what(&self, rank: u32, groups: &mut Groups) -> Result<What, Bad> {
-        let missing = |name: &str| format!("node {} (`{}`) has no number from 0 on called {name}", self.id, self.name);
-        let need = |name: &str| self.number(name).ok_or_else(|| missing(name));
+        let at = |why: Bad| format!("node {} of rank {rank} (`{}`): {why}", self.id, self.name);
+        let need = |name: &str| self.number(name).ok_or_else(|| at(format!("no number from 0 on called {name}")));
         let rank_of = |name: &str| {
             let value = need(name)?;
-            u32::try_from(value).map_err(|_| format!("node {}: {name} = {value} is no rank", self.id))
+            u32::try_from(value).map_err(|_| at(format!("{name} = {value} is no rank")))
         };
-        let tag = self.tag();
+        let tag = || self.tag().map_err(at);
         Ok(match self.kind {
-            5 => What::Send { to: rank_of("comm_dst")?, bytes: need("comm_size")?, tag },
-            6 => What::Receive { from: Some(rank_of("comm_src")?), tag: Some(tag) },
+            5 => What::Send { to: rank_of("comm_dst")?, bytes: need("comm_size")?, tag: tag()? },
+            6 => What::Receive { from: Some(rank_of("comm_src")?), tag: Some(tag()?) },
             7 => {
-                let root = self.number("root_rank").unwrap_or(0);
-                let root = u32::try_from(root)
-                    .map_err(|_| format!("node {} of rank {rank}: root_rank = {root} is no rank", self.id))?;
+                let root = if self.attribute("root_rank").is_some() { rank_of("root_rank")? } else { 0 };
                 let pattern = match need("comm_type")? {
                     0 => Pattern::AllReduce,
                     1 => Pattern::Reduce { root },
@@ -130,25 +166,19 @@ impl Node {
                     6 => Pattern::AllToAll,
                     7 | 8 => Pattern::ReduceScatter,
                     9 => Pattern::Barrier,
-                    other => {
-                        return Err(format!("node {} of rank {rank}: collective {other}; known are 0 to 9", self.id));
-                    }
+                    other => return Err(at(format!("collective {other}; known are 0 to 9"))),
                 };
-                let group = self.group(groups);
-                let dims =
-                    self.attr.iter().find(|attr| attr.name == "involved_dim").and_then(|attr| attr.value.as_ref());
-                if let Some(Value::Bools(dims)) = dims
-                    && group == 0
-                    && !dims.values.iter().all(|&involved| involved)
-                {
+                let group = self.group(groups).map_err(at)?;
+                if group == 0 && self.leaves_out().map_err(at)? {
                     let cure = "dimensions are not known here: name the process group (pg_name)";
-                    return Err(format!("node {} of rank {rank}: involved_dim leaves some out, and {cure}", self.id));
+                    return Err(at(format!("involved_dim leaves some out, and {cure}")));
                 }
                 // A barrier moves nothing, so that its size may be missing.
                 let bytes = if pattern == Pattern::Barrier { 0 } else { need("comm_size")? };
                 What::Together { pattern, bytes, group }
             }
-            _ => What::Compute(self.duration_micros.saturating_mul(1000)),
+            0..=4 => What::Compute(self.duration_micros.saturating_mul(1000)),
+            other => return Err(at(format!("node type {other}; known are 0 to 7"))),
         })
     }
 }
@@ -198,8 +228,12 @@ fn read_rank(mut bytes: &[u8], rank: u32, groups: &mut Groups) -> Result<Vec<Op>
         Ok(Some(one))
     };
     let first = next()?.ok_or("no Chakra execution trace: it is empty")?;
-    // Metadata are no node, and a node has a kind.
-    let mut nodes: Vec<Node> = Node::decode(first).ok().filter(|node| node.kind != 0).into_iter().collect();
+    // Metadata are no node, and a node has a kind or a number. What is neither is broken.
+    let mut nodes: Vec<Node> = match Node::decode(first) {
+        Ok(node) if node.kind != 0 || node.id != 0 => vec![node],
+        Err(why) if Metadata::decode(first).is_err() => return Err(broken(why)),
+        _ => Vec::new(),
+    };
     while let Some(one) = next()? {
         nodes.push(Node::decode(one).map_err(broken)?);
     }
@@ -254,7 +288,7 @@ mod tests {
         let negative =
             Node { attr: vec![attr("comm_dst", Value::Int32(1)), attr("comm_size", Value::Int64(-5))], ..send };
         let why = negative.what(0, &mut Groups::new()).unwrap_err();
-        assert_eq!(why, "node 9 (`send`) has no number from 0 on called comm_size");
+        assert_eq!(why, "node 9 of rank 0 (`send`): no number from 0 on called comm_size");
         assert!(read_rank(b"hello", 0, &mut Groups::new()).is_err());
     }
 }

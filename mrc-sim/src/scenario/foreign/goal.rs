@@ -26,7 +26,7 @@ const MOST_RANKS: u32 = 1 << 20;
 pub(super) fn read(text: &str) -> Result<Vec<Vec<Op>>, Bad> {
     let mut schedule = Schedule::default();
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    for (nth, line) in without_comments(text).lines().enumerate() {
+    for (nth, line) in without_comments(text)?.lines().enumerate() {
         let spaced = ['{', '}', ':'].iter().fold(line.to_owned(), |line, &c| line.replace(c, &format!(" {c} ")));
         let words: Vec<&str> = spaced.split_whitespace().collect();
         let mut rest = &words[..];
@@ -108,7 +108,7 @@ impl Schedule {
 }
 
 /// The text with every comment left out, line by line.
-fn without_comments(text: &str) -> String {
+fn without_comments(text: &str) -> Result<String, Bad> {
     let mut kept = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = [rest.find("//"), rest.find("/*")].into_iter().flatten().min() {
@@ -116,12 +116,16 @@ fn without_comments(text: &str) -> String {
         let (comment, after) = if rest[at..].starts_with("//") {
             rest[at..].split_at(rest[at..].find('\n').unwrap_or(rest.len() - at))
         } else {
-            rest[at..].split_at(rest[at + 2..].find("*/").map_or(rest.len() - at, |end| end + 4))
+            let end = rest[at + 2..].find("*/").ok_or_else(|| {
+                let line = 1 + kept.matches('\n').count();
+                format!("line {line}: a comment begins here that nothing ends: `*/` is missing")
+            })?;
+            rest[at..].split_at(end + 4)
         };
         kept.extend(comment.chars().filter(|&c| c == '\n'));
         rest = after;
     }
-    kept + rest
+    Ok(kept + rest)
 }
 
 /// What to write in place of these words, which are no operation.

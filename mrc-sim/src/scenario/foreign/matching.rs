@@ -26,12 +26,6 @@ pub(super) fn matches(ranks: &[Vec<Op>]) -> Result<Vec<(Place, Place)>, Bad> {
     {
         return Err(unsent(ranks[rank as usize][receive.0].at, rank, receive.1, receive.2));
     }
-    if run.left > 0 {
-        let stuck = |waits: &Vec<usize>| waits.iter().position(|&waits| waits > 0);
-        let at = ranks.iter().zip(&run.waits).find_map(|(ops, waits)| Some(ops[stuck(waits)?].at));
-        let at = at.map_or(String::new(), |at| format!("{at}: "));
-        return Err(format!("{at}operations wait for each other in a circle: this one would never start"));
-    }
     run.taken.sort_unstable();
     Ok(run.taken)
 }
@@ -58,8 +52,6 @@ struct Run<'a> {
     waiting: Vec<VecDeque<Waiting>>,
     arrived: Vec<VecDeque<(u32, u64, usize)>>,
     taken: Vec<(Place, Place)>,
-    /// Operations that have not ended.
-    left: usize,
 }
 
 impl<'a> Run<'a> {
@@ -86,7 +78,6 @@ impl<'a> Run<'a> {
             waiting: vec![VecDeque::new(); ranks.len()],
             arrived: vec![VecDeque::new(); ranks.len()],
             taken: Vec::new(),
-            left: ranks.iter().map(Vec::len).sum(),
         }
     }
 
@@ -123,7 +114,6 @@ impl<'a> Run<'a> {
     }
 
     fn end(&mut self, now: u64, (rank, nth): Place) {
-        self.left -= 1;
         let ended = std::mem::take(&mut self.after[rank as usize][nth]);
         self.release(now, rank, &ended);
     }

@@ -6,7 +6,8 @@ mod goal;
 mod htsim;
 mod matching;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::fmt;
 use std::path::Path;
 
@@ -123,14 +124,27 @@ impl Scale {
     }
 }
 
+/// The text of a trace or a topology.
+///
+/// # Errors
+/// What the system says, or in which line something is no text.
+pub(super) fn text(path: &Path) -> Result<String, Bad> {
+    let bytes = std::fs::read(path).map_err(|error| error.to_string())?;
+    String::from_utf8(bytes).map_err(|error| {
+        let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = 1 + before.iter().filter(|&&byte| byte == b'\n').count();
+        format!("line {line}: no UTF-8 text")
+    })
+}
+
 /// Reads GOAL text into a plan.
 pub(super) fn goal(text: &str, group: GroupId, scale: &Scale, plan: &mut Plan) -> Result<(), Bad> {
-    Weaver::new(&goal::read(text)?, group, scale, plan)?.weave()
+    Weaver::new(&in_order(goal::read(text)?)?, group, scale, plan).weave()
 }
 
 /// Reads the Chakra traces `NAME.0.et`, `NAME.1.et` and so on into a plan.
 pub(super) fn chakra(name: &Path, group: GroupId, scale: &Scale, plan: &mut Plan) -> Result<(), Bad> {
-    Weaver::new(&chakra::read(name)?, group, scale, plan)?.weave()
+    Weaver::new(&in_order(chakra::read(name)?)?, group, scale, plan).weave()
 }
 
 /// Reads a connection matrix of htsim into a plan.
@@ -143,6 +157,7 @@ type Event = (MessageId, bool);
 
 /// Turns the operations of all ranks into messages and their order.
 struct Weaver<'a> {
+    /// Of each rank, each operation behind those that it waits for.
     ranks: &'a [Vec<Op>],
     group: GroupId,
     scale: &'a Scale,
@@ -153,16 +168,16 @@ struct Weaver<'a> {
 }
 
 impl<'a> Weaver<'a> {
-    fn new(ranks: &'a [Vec<Op>], group: GroupId, scale: &'a Scale, plan: &'a mut Plan) -> Result<Self, Bad> {
+    fn new(ranks: &'a [Vec<Op>], group: GroupId, scale: &'a Scale, plan: &'a mut Plan) -> Self {
         let of = |ops: &Vec<Op>| ops.len();
-        Ok(Self {
+        Self {
             begins: ranks.iter().map(|ops| vec![Vec::new(); of(ops)]).collect(),
             ends: ranks.iter().map(|ops| vec![Vec::new(); of(ops)]).collect(),
             ranks,
             group,
             scale,
             plan,
-        })
+        }
     }
 
     fn message(&mut self, at: Origin, from: u32, to: u32, bytes: u64) -> Result<MessageId, Bad> {
@@ -212,10 +227,13 @@ impl<'a> Weaver<'a> {
         self.receives(sent)?;
         together.values().try_for_each(|members| self.collectives(members))?;
         for rank in 0..self.ranks.len() {
-            let starts = self.starts(rank)?;
-            for (nth, before) in starts.iter().enumerate() {
-                for id in std::mem::take(&mut self.begins[rank][nth]) {
-                    self.after(before, id);
+            let starts = self.starts(rank);
+            for (nth, before) in starts.into_iter().enumerate() {
+                let begins = std::mem::take(&mut self.begins[rank][nth]);
+                // As one event where many messages wait for it.
+                let before = if begins.len() > 1 { self.all_of(rank, before) } else { before };
+                for id in begins {
+                    self.after(&before, id);
                 }
             }
         }
@@ -246,14 +264,10 @@ impl<'a> Weaver<'a> {
     }
 
     /// What each operation of a rank waits for. Receives and collectives get their ends here.
-    fn starts(&mut self, rank: usize) -> Result<Vec<Vec<Event>>, Bad> {
+    fn starts(&mut self, rank: usize) -> Vec<Vec<Event>> {
         let ops = &self.ranks[rank];
         let mut starts: Vec<Vec<Event>> = vec![Vec::new(); ops.len()];
-        let order = in_order(ops).map_err(|stuck| {
-            let at = ops[stuck].at;
-            format!("{at}: operations of rank {rank} wait for each other in a circle: this one would never start")
-        })?;
-        for nth in order {
+        for nth in 0..ops.len() {
             let ends = ops[nth].after.iter().flat_map(|&other| &self.ends[rank][other]);
             let began = ops[nth].beside.iter().flat_map(|&other| &starts[other]);
             let before = once(ends.chain(began).copied());
@@ -263,7 +277,7 @@ impl<'a> Weaver<'a> {
             }
             starts[nth] = before;
         }
-        Ok(starts)
+        starts
     }
 
     /// The same as one event: a computation without duration waits for them. Otherwise what comes after a chain of receives would
@@ -294,7 +308,10 @@ impl<'a> Weaver<'a> {
             let mut what = None;
             for (&rank, ops) in members {
                 let Some(&nth) = ops.get(turn) else {
-                    return Err(format!("rank {rank} has {} collective operations, others {count}", ops.len()));
+                    let more = members.iter().find_map(|(&other, ops)| Some((other, *ops.get(turn)?)));
+                    let more = more.map(|(other, nth)| (other, self.ranks[other as usize][nth].at));
+                    let of = more.map_or(String::new(), |(other, at)| format!("{at} of rank {other}: "));
+                    return Err(format!("{of}rank {rank} has {} collective operations, others {count}", ops.len()));
                 };
                 let What::Together { pattern, bytes, .. } = self.ranks[rank as usize][nth].what else { continue };
                 let (first, same, most) = what.get_or_insert((rank, pattern, bytes));
@@ -387,10 +404,9 @@ impl<'a> Weaver<'a> {
             for (at, &(rank, nth)) in ops.iter().enumerate() {
                 let to = (at + 1) % ranks;
                 let id = self.message(self.ranks[rank as usize][nth].at, rank, ops[to].0, part)?;
-                match held[at] {
-                    Some(first) => self.plan.after_delivery(first, id),
-                    None => self.begins[rank as usize][nth].push(id),
-                }
+                // Nobody passes on what it received before it takes part itself.
+                self.begins[rank as usize][nth].push(id);
+                held[at].iter().for_each(|&first| self.plan.after_delivery(first, id));
                 sent[to] = Some(id);
             }
             held = sent;
@@ -419,24 +435,46 @@ fn once(events: impl Iterator<Item = Event>) -> Vec<Event> {
     events
 }
 
-/// The operations of a rank, each behind those that it waits for.
+/// The operations of all ranks, each behind those that it waits for, otherwise as in the file: in this order a rank sends, receives and
+/// takes part in collectives.
 ///
 /// # Errors
 /// Where some wait for each other in a circle: the first one that never starts.
-fn in_order(ops: &[Op]) -> Result<Vec<usize>, usize> {
+fn in_order(ranks: Vec<Vec<Op>>) -> Result<Vec<Vec<Op>>, Bad> {
+    let ordered = (0u32..).zip(ranks).map(|(rank, ops)| {
+        let order = order(&ops).map_err(|stuck| {
+            let at = ops[stuck].at;
+            format!("{at}: operations of rank {rank} wait for each other in a circle: this one would never start")
+        })?;
+        let mut places = vec![0; ops.len()];
+        order.iter().enumerate().for_each(|(place, &nth)| places[nth] = place);
+        let moved = |others: &[usize]| others.iter().map(|&other| places[other]).collect();
+        Ok(order
+            .iter()
+            .map(|&nth| Op { after: moved(&ops[nth].after), beside: moved(&ops[nth].beside), ..ops[nth] })
+            .collect())
+    });
+    ordered.collect()
+}
+
+/// Positions of operations, each behind those that it waits for, of several that could follow the first one.
+///
+/// # Errors
+/// The first operation of a circle.
+fn order(ops: &[Op]) -> Result<Vec<usize>, usize> {
     let mut waits: Vec<usize> = ops.iter().map(|op| op.after.len() + op.beside.len()).collect();
     let mut behind = vec![Vec::new(); ops.len()];
     for (nth, op) in ops.iter().enumerate() {
         op.after.iter().chain(&op.beside).for_each(|&other| behind[other].push(nth));
     }
-    let mut order: Vec<usize> = (0..ops.len()).filter(|&nth| waits[nth] == 0).collect();
-    let mut at = 0;
-    while let Some(&nth) = order.get(at) {
-        at += 1;
+    let mut ready: BinaryHeap<Reverse<usize>> = (0..ops.len()).filter(|&nth| waits[nth] == 0).map(Reverse).collect();
+    let mut order = Vec::with_capacity(ops.len());
+    while let Some(Reverse(nth)) = ready.pop() {
+        order.push(nth);
         for &then in &behind[nth] {
             waits[then] -= 1;
             if waits[then] == 0 {
-                order.push(then);
+                ready.push(Reverse(then));
             }
         }
     }
