@@ -1,6 +1,6 @@
-//! How memory is told what will be read. The engine has no unsafe code, and stable Rust no other way to an instruction that only
-//! asks for a line of memory: so the engine itself loads a word of each, and waits where many are missing. A caller that may use
-//! that instruction says how.
+//! How memory is told what will be read. Without the feature `prefetch` the engine itself loads a word of each line, and waits where
+//! many are missing: it has no unsafe code, and stable Rust has no other safe way to the instruction that only asks for a line. With the
+//! feature, which needs `std`, a crate that wraps this instruction asks. A caller of the engine may also say how.
 
 /// Asks memory for a line.
 pub trait Prefetch {
@@ -24,6 +24,25 @@ impl Prefetch for Loads {
         core::hint::black_box(*word);
     }
 }
+
+/// Asks with the instruction that waits for nothing.
+#[cfg(feature = "prefetch")]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Instruction;
+
+#[cfg(feature = "prefetch")]
+impl Prefetch for Instruction {
+    #[inline(always)]
+    fn prefetch<T: Copy>(&self, word: &T) {
+        prefetch_index::prefetch_index(core::slice::from_ref(word), 0);
+    }
+}
+
+/// How the engine itself reads ahead.
+#[cfg(feature = "prefetch")]
+pub(crate) const HINTS: Instruction = Instruction;
+#[cfg(not(feature = "prefetch"))]
+pub(crate) const HINTS: Loads = Loads;
 
 /// Notes what is asked for.
 #[cfg(test)]

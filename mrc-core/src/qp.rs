@@ -225,11 +225,13 @@ impl Qp {
         self.links.fetch(memory);
         self.reverse.fetch(memory);
         memory.prefetch(&self.req.last_heard);
+        self.req.fetch_patience(memory);
     }
 
     /// The lines that an answer to our own packets begins with.
     #[inline]
     pub(crate) fn fetch_acked(&self, memory: &impl Prefetch) {
+        memory.prefetch_all(self.expected.lines().first().copied());
         self.fetch_requester(memory);
         self.req.fetch_measures(memory);
         self.reverse.fetch(memory);
@@ -259,6 +261,20 @@ impl Qp {
         self.sq.fetch(memory);
         self.head.fetch(memory);
         memory.prefetch(&self.path_cfg.plane_lead);
+        self.reverse.fetch_sent(memory);
+        self.req.fetch_patience(memory);
+    }
+
+    /// The lines that posting a write reads.
+    #[inline]
+    pub(crate) fn fetch_post(&self, memory: &impl Prefetch) {
+        memory.prefetch(&self.qpn);
+        memory.prefetch(&self.req.last_heard);
+        memory.prefetch(&self.share.unasked);
+        memory.prefetch(&self.share.load.inflight_pkts);
+        self.links.fetch(memory);
+        self.paths.fetch(memory);
+        self.sq.fetch(memory);
     }
 
     /// The lines that the completion of a write reads.
@@ -267,6 +283,7 @@ impl Qp {
         memory.prefetch(&self.qpn);
         memory.prefetch(&self.req.tack);
         memory.prefetch(&self.req.last_path);
+        memory.prefetch(&self.req.retry_cnt);
         self.sq.fetch(memory);
         self.links.fetch(memory);
     }

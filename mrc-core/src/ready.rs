@@ -202,14 +202,6 @@ impl Ready {
         self.tail
     }
 
-    /// Who stands behind the member with these places.
-    pub(crate) fn behind_of(&self, links: &Links) -> Option<u32> {
-        match self.list {
-            List::Completions => links.completions.behind(),
-            _ => links.new_data.behind(),
-        }
-    }
-
     /// Who stands behind `member`.
     pub(crate) fn behind<M: Member>(&self, members: &mut [M], member: u32) -> Option<u32> {
         members.get_mut(member as usize)?.link(self.list).behind()

@@ -6,6 +6,8 @@
 pub struct Rng(u64);
 
 impl Rng {
+    const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
+
     /// A generator that replays the same numbers for the same seed.
     pub const fn new(seed: u64) -> Self {
         Self(seed)
@@ -14,7 +16,7 @@ impl Rng {
     /// The next 64 random bits.
     #[inline]
     pub fn next_u64(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        self.0 = self.0.wrapping_add(Self::STEP);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
@@ -25,6 +27,12 @@ impl Rng {
     #[inline]
     pub fn below(&mut self, n: u32) -> u32 {
         ((self.next_u64() >> 32).wrapping_mul(n as u64) >> 32) as u32
+    }
+
+    /// Goes on as if so many numbers had been drawn.
+    #[inline]
+    pub(crate) const fn skip(&mut self, numbers: u32) {
+        self.0 = self.0.wrapping_add(Self::STEP.wrapping_mul(numbers as u64));
     }
 
     /// A generator whose numbers are independent of this one's.
@@ -48,5 +56,16 @@ mod tests {
         }
         assert_eq!(seen, [true; 5]);
         assert_eq!(rng.below(0), 0);
+    }
+
+    #[test]
+    fn skipped_numbers_are_those_that_would_have_been_drawn() {
+        for numbers in [0, 1, 5, u32::MAX] {
+            let (mut drawn, mut skipped) = (Rng::new(3), Rng::new(3));
+            (0..numbers.min(1_000)).for_each(|_| _ = drawn.next_u64());
+            drawn.skip(numbers.saturating_sub(1_000));
+            skipped.skip(numbers);
+            assert_eq!(drawn.next_u64(), skipped.next_u64());
+        }
     }
 }

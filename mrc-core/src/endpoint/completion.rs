@@ -33,12 +33,12 @@ impl Endpoint<'_> {
     /// Half of `cq` became free: fills it with completions of the QPs that wait, the one that waits longest first. One by one
     /// each would cost a turn of its QP. Each turn fills the queue or takes a QP off the list, so this ends.
     fn refill(&mut self, cq: CqHandle) {
-        let mut left = self.fetch_held();
         while !self.cqs.is_closed(cq)
             && let Some(qp) = self
                 .held_completions
                 .take(self.qps, |slot| (slot.send_held && slot.send_cq == cq) || (slot.recv_held && slot.recv_cq == cq))
         {
+            self.fetch_held(qp);
             let held = self.qps.get(qp as usize).map(|slot| (slot.send_held, slot.recv_held));
             if let Some((true, _)) = held {
                 self.complete(qp);
@@ -46,10 +46,6 @@ impl Endpoint<'_> {
             if let Some((_, true)) = held {
                 self.deliver(qp);
                 self.wake_control(qp);
-            }
-            left = left.wrapping_sub(1);
-            if left == 0 {
-                left = self.fetch_held();
             }
         }
     }

@@ -81,7 +81,10 @@ impl Endpoint<'_> {
         }
         match (waits, with_ports && !sooner) {
             (true, _) => {}
-            (false, true) => self.wake_new_data(index),
+            (false, true) => {
+                self.wake_new_data(index);
+                self.fetch_posts();
+            }
             (false, false) => self.wake(now, index),
         }
         self.check_timer(now, index);

@@ -50,23 +50,22 @@ impl Endpoint<'_> {
     #[inline(never)]
     pub(super) fn probe_return_path(&mut self, now: Instant, qp: u32) {
         let Some(slot) = self.qps.get_mut(qp as usize) else { return };
-        let (rtt_ns, patience_ns) = match slot.state {
-            QpState::Rts => (slot.req.base_rtt_ns(), slot.req.probe_patience_ns()),
-            _ => (UNMEASURED_RTT_NS, 4 * UNMEASURED_RTT_NS),
-        };
+        let rtt_ns = if slot.state == QpState::Rts { slot.req.base_rtt_ns() } else { UNMEASURED_RTT_NS };
         // A side that only receives measures no round trip of data. Its probes do, late answers included.
         let measured_ns = slot.reverse.rtt_ns();
         let rtt_ns = rtt_ns.max(measured_ns);
+        if !self.ops.may_probe(now) {
+            slot.reverse.postpone(now, rtt_ns);
+            return;
+        }
+        let patience_ns = match slot.state {
+            QpState::Rts => slot.req.probe_patience_ns(),
+            _ => 4 * UNMEASURED_RTT_NS,
+        };
         let patience_ns = patience_ns.max(measured_ns.saturating_mul(3).min(MOST_PATIENCE_NS));
         let (peer, profile_index) = (slot.peer, slot.ev_profile);
         let handle = QpHandle { index: qp, qpn: slot.qpn };
         let ports = self.usable_ports(qp);
-        if !self.ops.may_probe(now) {
-            if let Some(slot) = self.qps.get_mut(qp as usize) {
-                slot.reverse.postpone(now, rtt_ns);
-            }
-            return;
-        }
         let entries = profile(self.ev_entries, self.ev_profiles, &self.limits, profile_index);
         let (Some(entries), Some(slot)) = (entries, self.qps.get_mut(qp as usize)) else { return };
         let choice = slot.reverse.poll_probe(now, entries, ports, rtt_ns, &mut self.rng);

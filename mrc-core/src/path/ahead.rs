@@ -26,6 +26,7 @@ impl PathSet {
     /// What the choices for so many packets read first.
     #[inline]
     pub(crate) fn fetch_order(&self, order: &[u16], packets: u32, rng: &mut Rng, memory: &impl Prefetch) {
+        memory.prefetch_all(order.get(self.rotation.pass(order).1));
         self.picks(order, packets, rng).for_each(|pick| memory.prefetch(pick));
     }
 

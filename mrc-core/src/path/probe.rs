@@ -157,8 +157,15 @@ impl Rotation {
 
     #[inline]
     pub(super) fn next_timeout(&self) -> Instant {
-        let lease = if self.probes_out > 0 { self.lease_earliest } else { Instant::FAR };
-        let probe = if self.probes_out < self.probes_limit { self.probe_earliest.min(lease) } else { lease };
+        let probe = if self.probes_out < self.probes_limit { self.probe_earliest } else { Instant::FAR };
+        if self.starving || self.probes_out > 0 { self.next_rare(probe) } else { probe }
+    }
+
+    /// With a packet that starves, or probes under way. Out of line: their times lie in a line of memory that little else reads.
+    #[cold]
+    #[inline(never)]
+    fn next_rare(&self, probe: Instant) -> Instant {
+        let probe = if self.probes_out > 0 { probe.min(self.lease_earliest) } else { probe };
         if self.starving { probe.min(self.last_resort_at) } else { probe }
     }
 }

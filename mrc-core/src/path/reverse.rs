@@ -182,6 +182,12 @@ impl ReverseSet {
         self.sent = true;
     }
 
+    /// What sending a packet writes.
+    #[inline]
+    pub(crate) fn fetch_sent(&self, memory: &impl Prefetch) {
+        memory.prefetch(&self.probe_at);
+    }
+
     /// What receiving a packet and answering it read.
     #[inline]
     pub(crate) fn fetch(&self, memory: &impl Prefetch) {

@@ -30,13 +30,9 @@ use mrc_wire::PortNum;
 pub(super) struct Rotation {
     planes: [Plane; MAX_PLANES],
     pub(super) last_resort_at: Instant,
-    /// Active EVs of a plane with enough healthy ones.
-    quota: u16,
-    pub(super) probe_cursor: u16,
-    universe: u16,
-    // What follows is touched by every packet, or by its acknowledgement.
-    /// No result of a probe is overdue before this.
+    /// No result of a probe is overdue before this; only where one is under way.
     pub(super) lease_earliest: Instant,
+    // What follows is touched by every packet, or by its acknowledgement.
     /// No bad EV is due before this.
     pub(super) probe_earliest: Instant,
     /// Planes with an active EV, as ports.
@@ -50,6 +46,10 @@ pub(super) struct Rotation {
     active_len: u16,
     /// Skips that ended and are not in the sums of the endpoint yet.
     pub(super) ended_skips: u16,
+    universe: u16,
+    /// Active EVs of a plane with enough healthy ones.
+    quota: u16,
+    pub(super) probe_cursor: u16,
     pub(super) probes_out: u8,
     pub(super) probes_limit: u8,
     /// What the last poll said of the QP.
@@ -61,7 +61,7 @@ pub(super) struct Rotation {
 impl Rotation {
     /// Where what every packet touches begins, in bytes; up to the end.
     #[cfg(test)]
-    pub(super) const HOT: usize = mem::offset_of!(Self, lease_earliest);
+    pub(super) const HOT: usize = mem::offset_of!(Self, probe_earliest);
 
     pub(super) const EMPTY: Self = Self {
         planes: [Plane::NONE; MAX_PLANES],

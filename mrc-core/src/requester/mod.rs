@@ -188,7 +188,7 @@ impl Requester {
 
     /// Those that acknowledgements read behind them.
     pub(crate) fn fetch_measures(&self, memory: &impl Prefetch) {
-        self.base_rtt.fetch(memory);
+        self.fetch_patience(memory);
         self.lateness.fetch(memory);
     }
 

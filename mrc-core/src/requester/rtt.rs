@@ -1,5 +1,6 @@
 //! What counts as a round trip, and the smallest one known. Source: `congestion.md` 3.
 
+use super::Requester;
 use crate::{Prefetch, time::Instant};
 
 /// Shortest and longest round trip that a network can have. Below the first lies the resolution of timestamps: the clock is
@@ -54,6 +55,14 @@ impl BaseRtt {
             self.since = now;
         }
         self.ns != before
+    }
+}
+
+impl Requester {
+    /// The line that says how long an answer may take.
+    #[inline]
+    pub(crate) fn fetch_patience(&self, memory: &impl Prefetch) {
+        self.base_rtt.fetch(memory);
     }
 }
 

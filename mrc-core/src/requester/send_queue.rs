@@ -144,6 +144,12 @@ impl SendQueue {
         memory.prefetch_all(Self::at(ring, self.current).map(|wqe| &wqe.len));
     }
 
+    /// The place of the request that is posted next.
+    #[inline]
+    pub(crate) fn fetch_place(&self, ring: &[Wqe], memory: &impl Prefetch) {
+        memory.prefetch_all(Self::at(ring, self.tail).map(|wqe| &wqe.len));
+    }
+
     /// Counter of the oldest request.
     pub(crate) const fn first(&self) -> u32 {
         self.head
