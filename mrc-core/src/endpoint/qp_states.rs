@@ -71,7 +71,7 @@ impl Endpoint<'_> {
         if usize::from(attr.max_wimm_dest) > self.limits.wimm {
             return Err(ModifyError::Range("max_wimm_dest"));
         }
-        let ports = self.cfg.port_mask();
+        let ports = self.ports;
         let peer = self.peers.get_mut(attr.peer.index()).filter(|peer| peer.is(attr.peer));
         let peer = peer.ok_or(ModifyError::Missing("peer"))?;
         //= PROF-006
@@ -79,12 +79,13 @@ impl Endpoint<'_> {
         let entries = profile(self.ev_entries, self.ev_profiles, &self.limits, attr.ev_profile.slot())
             .filter(|_| known)
             .ok_or(ModifyError::Missing("EV profile"))?;
-        let routed = peer.route == RouteKind::Srv6Entry;
-        if entries.iter().any(|entry| entry.dst.is_some() != routed) {
+        let slot = self.ev_profiles.get_mut(attr.ev_profile.index()).ok_or(ModifyError::Missing("EV profile"))?;
+        let contents = slot.contents(self.ev_edition, entries);
+        if if peer.route == RouteKind::Srv6Entry { contents.bare } else { contents.routed } {
             return Err(ModifyError::Range("EV format"));
         }
         //= IP4-003
-        if matches!(peer.local, Ip::V4(_)) && entries.iter().any(|entry| entry.populated && entry.ev.0 > 0xFFFF) {
+        if matches!(peer.local, Ip::V4(_)) && contents.wide {
             return Err(ModifyError::Range("EV of more than 16 bits over IPv4"));
         }
         let slot = self.qps.get_mut(index as usize).ok_or(ModifyError::Unknown)?;
