@@ -9,7 +9,7 @@ use crate::{
     event::ErrorCause,
     mem::Access,
     num::Counter,
-    path::PathError,
+    path::{PathError, PathSet},
     qp::{DrawnFor, QpHandle, QpState},
     requester::{Requester, TxWord},
     responder::{Placing, Responder, RxWord},
@@ -101,14 +101,18 @@ impl Endpoint<'_> {
         slot.path_mtu = u32::from(attr.path_mtu);
         slot.ev_profile = attr.ev_profile.slot();
         slot.req.last_heard = now;
-        slot.rsp = Responder::start(attr);
+        slot.rsp.renew(Responder::start(attr));
         slot.rsp.placing = Placing::start(attr.rq_psn.sub(1), self.cfg.placement == PlacementMode::Reported);
         self.lives = next_life(self.lives);
         slot.life = self.lives;
         slot.reverse.start(entries, ports, &mut self.rng);
-        if let Some(words) = part(self.rx_words, index, self.limits.words()) {
+        if !slot.words_empty
+            && let Some(words) = part(self.rx_words, index, self.limits.words())
+        {
             words.fill(RxWord::EMPTY);
         }
+        // Where the driver reports placements, each of them writes words.
+        slot.words_empty = self.cfg.placement != PlacementMode::Reported;
         self.stats.states.change(slot, QpState::Rtr);
         self.bind_profile(attr.ev_profile.slot());
         if first {
@@ -168,15 +172,19 @@ impl Endpoint<'_> {
                 (started, slot.paths.draw_of().filter(|_| all).map(|drawn| (drawn_for, drawn)))
             }
         };
-        started.map_err(|error| match error {
-            PathError::Knob(text) => ModifyError::Range(text),
-            _ => ModifyError::NoUsableEv,
-        })?;
+        if let Err(error) = started {
+            // The QP is still in RTR, where nothing is known of its paths.
+            slot.paths = PathSet::EMPTY;
+            slot.paths.set_usable_ports(ports);
+            return Err(match error {
+                PathError::Knob(text) => ModifyError::Range(text),
+                _ => ModifyError::NoUsableEv,
+            });
+        }
         slot.drawn = drawn;
         slot.paths.set_usable_ports(ports);
-        let last_life = slot.req.probes;
-        slot.req = Requester::start(now, attr, slot.path_mtu, &self.cfg);
-        slot.req.probes.begin_after(&last_life, self.secrets.draw());
+        slot.req.renew(Requester::start(now, attr, slot.path_mtu, &self.cfg));
+        slot.req.probes.begin_again(self.secrets.draw());
         if let Some(words) = part(self.tx_words, index, self.limits.tx_words()) {
             words.fill(TxWord::EMPTY);
         }
