@@ -299,6 +299,9 @@ impl Qp {
         });
         self.rsp.renew(Responder::IDLE);
         if has_sent {
+            if let Some((_, drawn)) = &mut self.drawn {
+                drawn.end(&self.paths);
+            }
             self.req.renew(Requester::IDLE);
             (self.head, self.paths) = (WriteHead::NONE, PathSet::EMPTY);
         } else {
