@@ -44,6 +44,7 @@ mod port;
 mod prefetch;
 mod qp;
 mod ready;
+mod renew;
 mod requester;
 mod responder;
 mod rng;

@@ -14,6 +14,7 @@ use crate::{
     path::{Drawn, EvCounts, PathConfig, PathSet, ReverseSet},
     port::PortMask,
     ready::{Link, Links, List, Member},
+    renew::renew,
     requester::{Requester, SendQueue},
     responder::{ReceiveQueue, Responder},
     time::Instant,
@@ -159,6 +160,8 @@ pub struct Qp {
     pub(crate) failed_status: Option<Status>,
     /// Counted as a user of its peer.
     pub(crate) has_peer: bool,
+    /// The words of the slot for received packets are empty, if none comes out of order: the next QP need not empty them.
+    pub(crate) words_empty: bool,
     /// PSN of the request at fault; without it the oldest one is.
     pub(crate) failed_psn: Option<mrc_wire::Psn>,
     /// Silence of the peer when the QP failed, in nanoseconds.
@@ -181,6 +184,7 @@ impl Qp {
         silent_ns: 0,
         life: 0,
         has_peer: false,
+        words_empty: false,
         pd: Pd(0),
         write_refused: false,
         send_cq: CqHandle::from_index(0),
@@ -296,25 +300,32 @@ impl Qp {
         self.send_cq = init.send_cq;
         self.recv_cq = init.recv_cq;
         self.peer = Self::EMPTY.peer;
-        self.req.probes = Requester::IDLE.probes;
+        self.req.probes.clear();
     }
 
     /// Back to the state right after creation. The QP has left its controller; it may still be on lists of the endpoint,
-    /// which clean themselves.
+    /// which clean themselves. What is as at creation is not written: memory would have to read it.
     pub(crate) fn reset(&mut self) {
-        let mut req = Requester::IDLE;
-        req.probes = self.req.probes.ended();
-        *self = Self {
-            req,
-            qpn: self.qpn,
-            used: self.used,
-            pd: self.pd,
-            send_cq: self.send_cq,
-            recv_cq: self.recv_cq,
-            links: self.links,
-            drawn: self.drawn,
-            ..Self::EMPTY
-        };
+        self.words_empty &= !self.rsp.gaps;
+        let has_sent = matches!(self.state, QpState::Rts | QpState::Error);
+        renew!(self = Self::EMPTY; {
+            expected, life, dest_qp, peer, path_mtu, state, write_refused, written, send_held, recv_held, qpcc, path_cfg,
+            ev_profile, bad_evs_heard, reverse, sq, share, rq, cause, failed_status, has_peer, failed_psn, silent_ns, rerouted,
+        } but {
+            qpn, used, pd, send_cq, recv_cq, links, drawn, words_empty, gap, rsp, req, head, paths,
+        });
+        self.rsp.renew(Responder::IDLE);
+        if has_sent {
+            if let Some((_, drawn)) = &mut self.drawn {
+                drawn.end(&self.paths);
+            }
+            self.req.renew(Requester::IDLE);
+            (self.head, self.paths) = (WriteHead::NONE, PathSet::EMPTY);
+        } else {
+            // Nothing else of what sends is touched before RTS.
+            (self.req.last_heard, self.req.was_heard) = (Requester::IDLE.last_heard, Requester::IDLE.was_heard);
+            self.paths.set_usable_ports(PortMask::ALL);
+        }
     }
 }
 
@@ -423,7 +434,7 @@ crate::image::stored!(
         reverse, req, sq, share, paths, path_cfg, send_cq, recv_cq, rq, bad_evs_heard, cause, failed_status, failed_psn,
         silent_ns, has_peer, rerouted, links,
     }
-    rebuilt { expected: HeadImage::NONE, head: WriteHead::NONE, gap: [0; GAP], drawn: None }
+    rebuilt { expected: HeadImage::NONE, head: WriteHead::NONE, gap: [0; GAP], drawn: None, words_empty: false }
 );
 
 #[cfg(test)]
@@ -455,8 +466,10 @@ mod tests {
     #[test]
     fn a_reset_queue_pair_knows_which_probes_it_sent() {
         let mut qp = Qp::EMPTY;
-        qp.req.probes.begin_after(&Requester::IDLE.probes, 12_345);
-        let ended = format!("{:?}", qp.req.probes.ended());
+        qp.req.probes.begin_again(12_345);
+        let mut ended = qp.req.probes;
+        ended.end();
+        let ended = format!("{ended:?}");
         assert_ne!(ended, format!("{:?}", Requester::IDLE.probes));
         qp.reset();
         assert_eq!(format!("{:?}", qp.req.probes), ended);

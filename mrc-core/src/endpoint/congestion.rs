@@ -128,7 +128,9 @@ impl Endpoint<'_> {
         let Some(named) = self.cc_profiles.get_mut(profile as usize) else { return };
         let Some(config) = &named.config else { return };
         let (peer, mtu_bytes) = (slot.peer, slot.path_mtu.saturating_add(NOMINAL_OVERHEAD));
-        let siblings = if to_peer { &*self.qpccs } else { &[] };
+        // One that has QPs knows its peer.
+        let is_new = self.qpccs.get(index as usize).is_some_and(|qpcc| qpcc.users == 0);
+        let siblings = if to_peer && is_new { &*self.qpccs } else { &[] };
         let siblings = siblings.iter().filter(|qpcc| qpcc.users > 0 && qpcc.peer == peer);
         let known = siblings.filter_map(Qpcc::measured_base_rtt).min_by_key(|&(rtt_ns, _)| rtt_ns);
         let known = known.or_else(|| self.peers.get(peer as usize)?.base_rtt);

@@ -256,7 +256,7 @@ impl Endpoint<'_> {
         if let Some(index) = slot.ev_profile
             && let Some(entries) = profile(self.ev_entries, self.ev_profiles, &self.limits, index)
         {
-            slot.op_paths.start(entries, self.cfg.port_mask(), &mut self.rng);
+            slot.op_paths.start(entries, self.ports, &mut self.rng);
         }
         if !slot.is_used() {
             slot.update.rounds = 0;

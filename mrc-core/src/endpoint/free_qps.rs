@@ -46,9 +46,12 @@ impl FreeQps {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::qp::QpInit;
+    use crate::path::EvIndex;
+    use crate::qp::{QpInit, QpState};
+    use crate::responder::{Answer, AnswerKind};
+    use crate::{Instant, PortMask};
     use crate::{cq::CqHandle, mem::Pd};
-    use mrc_wire::Qpn;
+    use mrc_wire::{Psn, Qpn};
 
     fn create(free: &mut FreeQps, qps: &mut [Qp]) -> Option<usize> {
         let index = free.find(qps)?;
@@ -90,12 +93,35 @@ mod tests {
         assert_eq!([(); 3].map(|()| create(&mut free, &mut qps)), [Some(1), Some(2), None]);
     }
 
+    /// What a life leaves behind in states that have sent, and in those that have not.
+    fn live(qp: &mut Qp, state: QpState, used: u8) {
+        (qp.state, qp.req.was_heard, qp.req.last_heard) = (state, true, Instant::FAR);
+        let sacks = (0..used).map(|psn| Answer { psn: Psn::new(psn.into()), ..Answer::of(AnswerKind::PLAIN_SACK) });
+        sacks.for_each(|sack| qp.rsp.answers.push(sack));
+        (0..used / 2).for_each(|_| qp.rsp.answers.pop());
+        qp.paths.set_usable_ports(PortMask::NONE);
+        if matches!(state, QpState::Rts | QpState::Error) {
+            qp.req.probes.begin_again(99);
+            let ids: std::vec::Vec<u16> =
+                (0..used).map(|ev| qp.req.probes.sent(EvIndex(ev.into()), Instant::ZERO)).collect();
+            ids.iter().skip(1).for_each(|&id| _ = qp.req.probes.answered(id, Instant::ZERO));
+            qp.req.probes.want(EvIndex(7));
+        }
+    }
+
     #[test]
     fn a_queue_pair_in_a_slot_that_was_in_use_is_as_in_a_new_one() {
+        let states = [QpState::Reset, QpState::Init, QpState::Rtr, QpState::Rts, QpState::Error];
+        for (state, used) in states.into_iter().flat_map(|state| [0, 1, 5, 16, 70].map(|used| (state, used))) {
+            one_life_leaves_nothing(state, used);
+        }
+    }
+
+    fn one_life_leaves_nothing(state: QpState, used: u8) {
         let (mut free, mut qps) = (FreeQps::NONE, [Qp::EMPTY; 2]);
         create(&mut free, &mut qps);
         create(&mut free, &mut qps);
-        qps[0].req.probes.begin_after(&qps[1].req.probes.clone(), 99);
+        live(&mut qps[0], state, used);
         destroy(&mut free, &mut qps, 1);
         destroy(&mut free, &mut qps, 0);
         create(&mut free, &mut qps);
@@ -104,6 +130,6 @@ mod tests {
             Qpn::new(7),
             &QpInit { pd: Pd(1), send_cq: CqHandle::from_index(0), recv_cq: CqHandle::from_index(0) },
         );
-        assert_eq!(std::format!("{:?}", qps[0]), std::format!("{new:?}"));
+        assert_eq!(std::format!("{:?}", qps[0]), std::format!("{new:?}"), "{state:?} {used}");
     }
 }

@@ -110,6 +110,8 @@ pub struct Endpoint<'s> {
     limits: Limits,
     /// `linked` and `enabled`, of the ports there are.
     up: PortMask,
+    /// All there are: those of the configuration.
+    ports: PortMask,
     linked: PortMask,
     enabled: PortMask,
     /// Refuse every new write for this reason.
@@ -204,6 +206,7 @@ impl<'s> Endpoint<'s> {
         }
         let mut secrets = Secrets::new(seed.into());
         Ok(Self {
+            ports: cfg.port_mask(),
             up: cfg.port_mask(),
             linked: cfg.port_mask(),
             enabled: cfg.port_mask(),

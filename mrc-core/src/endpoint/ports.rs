@@ -36,7 +36,7 @@ impl Endpoint<'_> {
 
     /// The ports that are not disabled, with a link or without.
     pub fn ports_enabled(&self) -> PortMask {
-        self.enabled.and(self.cfg.port_mask())
+        self.enabled.and(self.ports)
     }
 
     /// The ports that are up.

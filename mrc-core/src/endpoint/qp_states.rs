@@ -9,7 +9,7 @@ use crate::{
     event::ErrorCause,
     mem::Access,
     num::Counter,
-    path::PathError,
+    path::{PathError, PathSet},
     qp::{DrawnFor, QpHandle, QpState},
     requester::{Requester, TxWord},
     responder::{Placing, Responder, RxWord},
@@ -71,7 +71,7 @@ impl Endpoint<'_> {
         if usize::from(attr.max_wimm_dest) > self.limits.wimm {
             return Err(ModifyError::Range("max_wimm_dest"));
         }
-        let ports = self.cfg.port_mask();
+        let ports = self.ports;
         let peer = self.peers.get_mut(attr.peer.index()).filter(|peer| peer.is(attr.peer));
         let peer = peer.ok_or(ModifyError::Missing("peer"))?;
         //= PROF-006
@@ -79,12 +79,13 @@ impl Endpoint<'_> {
         let entries = profile(self.ev_entries, self.ev_profiles, &self.limits, attr.ev_profile.slot())
             .filter(|_| known)
             .ok_or(ModifyError::Missing("EV profile"))?;
-        let routed = peer.route == RouteKind::Srv6Entry;
-        if entries.iter().any(|entry| entry.dst.is_some() != routed) {
+        let slot = self.ev_profiles.get_mut(attr.ev_profile.index()).ok_or(ModifyError::Missing("EV profile"))?;
+        let contents = slot.contents(self.ev_edition, entries);
+        if if peer.route == RouteKind::Srv6Entry { contents.bare } else { contents.routed } {
             return Err(ModifyError::Range("EV format"));
         }
         //= IP4-003
-        if matches!(peer.local, Ip::V4(_)) && entries.iter().any(|entry| entry.populated && entry.ev.0 > 0xFFFF) {
+        if matches!(peer.local, Ip::V4(_)) && contents.wide {
             return Err(ModifyError::Range("EV of more than 16 bits over IPv4"));
         }
         let slot = self.qps.get_mut(index as usize).ok_or(ModifyError::Unknown)?;
@@ -100,14 +101,18 @@ impl Endpoint<'_> {
         slot.path_mtu = u32::from(attr.path_mtu);
         slot.ev_profile = attr.ev_profile.slot();
         slot.req.last_heard = now;
-        slot.rsp = Responder::start(attr);
+        slot.rsp.renew(Responder::start(attr));
         slot.rsp.placing = Placing::start(attr.rq_psn.sub(1), self.cfg.placement == PlacementMode::Reported);
         self.lives = next_life(self.lives);
         slot.life = self.lives;
         slot.reverse.start(entries, ports, &mut self.rng);
-        if let Some(words) = part(self.rx_words, index, self.limits.words()) {
+        if !slot.words_empty
+            && let Some(words) = part(self.rx_words, index, self.limits.words())
+        {
             words.fill(RxWord::EMPTY);
         }
+        // Where the driver reports placements, each of them writes words.
+        slot.words_empty = self.cfg.placement != PlacementMode::Reported;
         self.stats.states.change(slot, QpState::Rtr);
         self.bind_profile(attr.ev_profile.slot());
         if first {
@@ -167,15 +172,19 @@ impl Endpoint<'_> {
                 (started, slot.paths.draw_of().filter(|_| all).map(|drawn| (drawn_for, drawn)))
             }
         };
-        started.map_err(|error| match error {
-            PathError::Knob(text) => ModifyError::Range(text),
-            _ => ModifyError::NoUsableEv,
-        })?;
+        if let Err(error) = started {
+            // The QP is still in RTR, where nothing is known of its paths.
+            slot.paths = PathSet::EMPTY;
+            slot.paths.set_usable_ports(ports);
+            return Err(match error {
+                PathError::Knob(text) => ModifyError::Range(text),
+                _ => ModifyError::NoUsableEv,
+            });
+        }
         slot.drawn = drawn;
         slot.paths.set_usable_ports(ports);
-        let last_life = slot.req.probes;
-        slot.req = Requester::start(now, attr, slot.path_mtu, &self.cfg);
-        slot.req.probes.begin_after(&last_life, self.secrets.draw());
+        slot.req.renew(Requester::start(now, attr, slot.path_mtu, &self.cfg));
+        slot.req.probes.begin_again(self.secrets.draw());
         if let Some(words) = part(self.tx_words, index, self.limits.tx_words()) {
             words.fill(TxWord::EMPTY);
         }

@@ -363,6 +363,7 @@ impl<'a> Hopper<'a> {
             if !drawn || !rotation.usable().contains(slot.port()) || slot.is_explored(now) {
                 continue;
             }
+            rotation.touched = true;
             slot.set_explored(SlotTime::after(now, ttl_ns));
             *to = Alternative { index: EvIndex(index), since: Tick::at(now), answer: Answer::Wanted };
             place = free.next();

@@ -52,6 +52,8 @@ pub(super) struct Rotation {
     pub(super) probe_cursor: u16,
     pub(super) probes_out: u8,
     pub(super) probes_limit: u8,
+    /// Something may be known of an EV, or one may have left the rotation or joined it, since they were drawn.
+    pub(super) touched: bool,
     /// What the last poll said of the QP.
     pub(super) idle: bool,
     /// A packet waits for `last_resort_at`.
@@ -79,6 +81,7 @@ impl Rotation {
         probes_limit: 0,
         idle: false,
         starving: false,
+        touched: false,
         last_resort_at: Instant::ZERO,
         balance: PlaneBalance::EVEN,
     };
@@ -222,6 +225,7 @@ impl Rotation {
     ) -> Option<Transition> {
         let slot = slots.get_mut(index.0 as usize)?;
         let from = slot.state();
+        self.touched = true;
         slot.set_state(to);
         if from == to {
             return None;
@@ -374,5 +378,5 @@ crate::image::stored!(
         planes, active_ports, usable, universe, active_len, cursor, quota, probe_earliest, lease_earliest, probe_cursor,
         probes_out, probes_limit, idle, starving, last_resort_at, balance,
     }
-    rebuilt { ended_skips: 0 }
+    rebuilt { ended_skips: 0, touched: true }
 );

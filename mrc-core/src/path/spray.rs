@@ -163,6 +163,7 @@ impl<'a> Spray<'a> {
         let rotation = &mut *self.rotation;
         //= EV-019
         let slot = self.slots.get_mut(index.0 as usize).filter(|_| (index.0 as usize) < rotation.universe())?;
+        rotation.touched = true;
         let tested = slot.is_probing();
         if matches!(what, Feedback::ProbeAnswer(_) | Feedback::ProbeLost) {
             rotation.settle_probe(slot);

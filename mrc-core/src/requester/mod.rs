@@ -11,6 +11,7 @@ mod nack;
 mod nominal;
 mod probes;
 mod record;
+mod renew;
 mod reorder;
 mod resend;
 mod rtt;

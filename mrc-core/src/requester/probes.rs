@@ -40,6 +40,8 @@ pub(crate) struct ProbeTable {
     wanted_len: u8,
     /// Planes of the busy ports that all EVs without their probe waited for at the last look; 0: not known.
     busy: u8,
+    /// Places of the ring that a probe was written to: the others are as at first.
+    used: u8,
     next_id: u16,
     /// An EV that waits for the probe of the control class that learns a base RTT.
     base_rtt: Option<EvIndex>,
@@ -55,6 +57,7 @@ impl ProbeTable {
         ring: [Outstanding { id: 0, ev: EvIndex(0), sent_at: Tick::at(Instant::ZERO) }; CAPACITY],
         head: 0,
         len: 0,
+        used: 0,
         next_id: 0,
         wanted: [EvIndex(0); 8],
         wanted_len: 0,
@@ -63,19 +66,33 @@ impl ProbeTable {
         base_rtt_id: None,
     };
 
-    /// A fresh table. Its identifiers begin where `random` says, but so that none is among the last of `before`, the table of
-    /// the QP's last life: an answer that comes late finds no probe.
+    /// A fresh table. Its identifiers begin where `random` says, but so that none is among the last of this table, that of the
+    /// QP's last life: an answer that comes late finds no probe.
     //= PROBE-010
-    pub(crate) fn begin_after(&mut self, before: &Self, random: u64) {
+    pub(crate) fn begin_again(&mut self, random: u64) {
         const APART: u16 = 1 << 8;
         const SPREAD: u64 = u16::MAX as u64 - 2 * APART as u64;
         let spread = (random % SPREAD) as u16;
-        *self = Self { next_id: before.next_id.wrapping_add(APART).wrapping_add(spread), ..Self::EMPTY };
+        self.end();
+        self.next_id = self.next_id.wrapping_add(APART).wrapping_add(spread);
     }
 
-    /// The table of a QP that was reset: nothing is outstanding, and the next life knows which identifiers to avoid.
-    pub(crate) fn ended(&self) -> Self {
-        Self { next_id: self.next_id, ..Self::EMPTY }
+    /// The QP was reset: nothing is outstanding, and the next life knows which identifiers to avoid.
+    pub(crate) fn end(&mut self) {
+        let next_id = self.next_id;
+        self.clear();
+        self.next_id = next_id;
+    }
+
+    /// As at first. Writes only what is not.
+    pub(crate) fn clear(&mut self) {
+        const NOTHING: ProbeTable = ProbeTable::EMPTY;
+        for (to, from) in self.ring.iter_mut().zip(NOTHING.ring).take(self.used.into()) {
+            *to = from;
+        }
+        let Self { head, len, used, next_id, wanted, wanted_len, busy, base_rtt, base_rtt_id, ring: _ } = self;
+        (*head, *len, *used, *next_id, *wanted_len, *busy) = (0, 0, 0, 0, 0, 0);
+        (*wanted, *base_rtt, *base_rtt_id) = (NOTHING.wanted, None, None);
     }
 
     fn slot(&self, nth: u8) -> usize {
@@ -172,6 +189,7 @@ impl ProbeTable {
             let slot = self.slot(self.len);
             if let Some(entry) = self.ring.get_mut(slot) {
                 *entry = Outstanding { id, ev, sent_at: Tick::at(now) };
+                self.used = self.used.max((slot as u8).wrapping_add(1));
             }
             self.len.inc();
         }
@@ -233,7 +251,7 @@ impl ProbeTable {
 
 crate::image::stored!(struct Outstanding { id, ev, sent_at });
 crate::image::stored!(
-    struct ProbeTable { head, len, wanted_len, next_id, base_rtt, base_rtt_id, wanted, ring } rebuilt { busy: 0 }
+    struct ProbeTable { head, len, wanted_len, next_id, base_rtt, base_rtt_id, wanted, ring } rebuilt { busy: 0, used: CAPACITY as u8 }
     where |table| {
         usize::from(table.head) < CAPACITY
             && usize::from(table.len) <= CAPACITY
@@ -267,8 +285,9 @@ mod tests {
         for random in [0, 1, 0xFDFE, 0xFDFF, 0xFE00, 0xFFFF, u64::MAX, 0x1234_5678_9ABC_DEF0] {
             let mut first = ProbeTable::EMPTY;
             let old: Vec<u16> = (0..64).map(|_| first.sent(EvIndex(0), Instant::ZERO)).collect();
-            let mut second = ProbeTable::EMPTY;
-            second.begin_after(&first.ended(), random);
+            let mut second = first;
+            second.end();
+            second.begin_again(random);
             for id in &old {
                 assert_eq!(second.answered(*id, Instant::ZERO), None);
             }
@@ -277,7 +296,7 @@ mod tests {
         }
         let begin = |random| {
             let mut table = ProbeTable::EMPTY;
-            table.begin_after(&ProbeTable::EMPTY, random);
+            table.begin_again(random);
             table.sent(EvIndex(0), Instant::ZERO)
         };
         assert_ne!(begin(5), begin(6), "nobody knows where they begin");
@@ -290,12 +309,13 @@ mod tests {
     fn the_next_life_begins_apart() {
         for begin in [0, 40_000] {
             let mut first = ProbeTable::EMPTY;
-            first.begin_after(&ProbeTable::EMPTY, begin);
+            first.begin_again(begin);
             let old = first.sent(EvIndex(0), Instant::ZERO);
             (1..CAPACITY).for_each(|_| _ = first.sent(EvIndex(0), Instant::ZERO));
             for random in 0..0x1_1000 {
-                let mut second = ProbeTable::EMPTY;
-                second.begin_after(&first.ended(), random);
+                let mut second = first;
+                second.end();
+                second.begin_again(random);
                 let new = second.sent(EvIndex(0), Instant::ZERO);
                 assert!(new.wrapping_sub(old) >= 64 && old.wrapping_sub(new) >= 64, "{random}: {old} and {new}");
             }

@@ -134,13 +134,22 @@ impl Answer {
 pub(crate) struct Answers {
     head: u8,
     len: u8,
+    /// Places of the ring that an answer was written to: the others are as at first.
+    used: u8,
     /// Answers that took another one's place since the counter was last read.
     merged: u32,
     ring: [Answer; CAPACITY],
 }
 
 impl Answers {
-    pub(crate) const EMPTY: Self = Self { ring: [Answer::NONE; CAPACITY], head: 0, len: 0, merged: 0 };
+    pub(crate) const EMPTY: Self = Self { ring: [Answer::NONE; CAPACITY], head: 0, len: 0, used: 0, merged: 0 };
+
+    /// As at first. Writes only what is not.
+    pub(crate) fn clear(&mut self) {
+        self.ring.iter_mut().take(self.used.into()).for_each(|answer| *answer = Answer::NONE);
+        let Self { head, len, used, merged, ring: _ } = self;
+        (*head, *len, *used, *merged) = (0, 0, 0, 0);
+    }
 
     /// Queues a SACK, or puts it in the place of the newest that waits where that one has nothing to say that this one does
     /// not: neither has a mark, a probe's number or the echo of a retransmission.
@@ -177,6 +186,7 @@ impl Answers {
         let at = self.place(nth);
         if let Some(slot) = self.ring.get_mut(at) {
             *slot = answer;
+            self.used = self.used.max((at as u8).wrapping_add(1));
         }
     }
 
@@ -234,7 +244,7 @@ crate::image::stored!(enum Added { 0 => Nothing, 1 => Ticks, 2 => Microseconds }
 crate::image::stored!(enum AnswerKind { 0 => Sack { verdict, probe_id }, 1 => Nack(reason), 2 => Nak(syndrome) });
 crate::image::stored!(struct Answer { kind, psn, ev, timestamp, rtx, added, arrived });
 crate::image::stored!(
-    struct Answers { head, len, merged, ring }
+    struct Answers { head, len, merged, ring } rebuilt { used: CAPACITY as u8 }
     where |answers| usize::from(answers.head) < CAPACITY && usize::from(answers.len) <= CAPACITY
 );
 

@@ -24,6 +24,7 @@ use mrc_wire::{NackReason, PacketHead, Psn, WriteHeaders, WriteShape};
 
 use crate::config::{EndpointConfig, RtrAttr};
 use crate::num::Counter;
+use crate::renew::renew;
 use crate::time::Instant;
 
 /// Scalars of one QP's responder (`transport.md` 4.1).
@@ -59,6 +60,8 @@ pub(crate) struct Responder {
     /// EV that brought the last congestion mark, and how many marks in a row (open question 43).
     marked_ev: mrc_wire::Ev,
     marked_row: u8,
+    /// A packet came out of order: words of the ring were written.
+    pub(crate) gaps: bool,
     /// Refusals for which `answers` had no room.
     pub(crate) refusals: RefusalList,
     pub(crate) answers: Answers,
@@ -164,6 +167,7 @@ impl Responder {
         refusals: RefusalList::EMPTY,
         marked_ev: mrc_wire::Ev(0),
         marked_row: 0,
+        gaps: false,
     };
 
     //= RSP-001
@@ -184,6 +188,16 @@ impl Responder {
             stash: Stash::new(attr.max_wimm_dest),
             ..Self::IDLE
         }
+    }
+
+    /// Becomes `new`, which has no answers. What the ring of answers has already is not written.
+    #[inline(always)]
+    pub(crate) fn renew(&mut self, new: Self) {
+        renew!(self = new; {
+            window, lowest_unsacked, rcvd_bytes, trigger_bytes, tack_goal, msn_done, placing, tack_point, tack_due, trim_nack,
+            dynamic_mpr, svc_time, penalty, restore_cwnd, stash, next_rqmsn, marked_ev, marked_row, gaps, refusals,
+        } but { answers });
+        self.answers.clear();
     }
 
     /// Records a write packet in the reliability state and queues the SACK it triggers (`transport.md` 4.2, 4.3), if it is the next
@@ -234,6 +248,7 @@ impl Responder {
             }
             Arrival::Above => Acceptance::OutOfWindow,
             Arrival::New => {
+                self.gaps = true;
                 let ended = self.window.insert(psn, write.ends_message, bits);
                 let due = self.count(write.udp_len, cfg);
                 self.note_end(psn, write.ends_message, write.ack_req, ended, cfg);
@@ -438,5 +453,5 @@ crate::image::stored!(
         window, lowest_unsacked, rcvd_bytes, trigger_bytes, tack_goal, msn_done, placing, tack_point, tack_due, trim_nack,
         dynamic_mpr, svc_time, penalty, restore_cwnd, stash, next_rqmsn, marked_ev, marked_row, answers,
     }
-    rebuilt { refusals: RefusalList::EMPTY }
+    rebuilt { refusals: RefusalList::EMPTY, gaps: true }
 );

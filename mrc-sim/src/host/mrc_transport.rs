@@ -35,6 +35,9 @@ const OFFSET_MASK: u64 = (1 << OFFSET_BITS) - 1;
 const PD: Pd = Pd(1);
 /// Queue pairs with no more than this are taken to stay in the caches of a processor.
 const CACHED_BYTES: usize = 8 << 20;
+/// Where each message has a connection of its own, this part of the queue pairs' memory is in use at once: few are up, and a message
+/// touches little of one.
+const OWN_PART: usize = 16;
 
 /// A host with one endpoint that carries messages.
 pub struct MrcTransport<'s> {
@@ -97,7 +100,10 @@ impl<'s> MrcTransport<'s> {
             let [a, b] = hosts.get_disjoint_mut([a as usize, b as usize]).map_err(|_| MrcHostError::Pair(a, b))?;
             Self::connect(settings, topology, a, b, pair.connections)?;
         }
-        let of_qps = |host: &Self| host.endpoint.limits().bytes_per_qp() * host.endpoint.limits().qps;
+        let of_qps = |host: &Self| {
+            let all = host.endpoint.limits().bytes_per_qp() * host.endpoint.limits().qps;
+            if host.own.is_some() { all / OWN_PART } else { all }
+        };
         let fetches = hosts.iter().map(of_qps).sum::<usize>() > CACHED_BYTES;
         for host in &mut hosts {
             host.fetches = fetches;

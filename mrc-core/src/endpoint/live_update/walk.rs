@@ -244,6 +244,7 @@ impl Endpoint<'_> {
             masks: _,
             free_qps: _,
             ev_edition: _,
+            ports: _,
             free_peers: _,
             free_qpccs: _,
             peer_index,

@@ -124,10 +124,33 @@ pub struct EvProfileInfo {
     pub users: u32,
 }
 
+/// What QPs ask of all entries of a profile before they bind to it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Contents {
+    /// Some entries have a destination of their own.
+    pub(super) routed: bool,
+    /// Some have none.
+    pub(super) bare: bool,
+    /// An EV has more than 16 bits.
+    pub(super) wide: bool,
+}
+
+impl Contents {
+    fn of(entries: &[EvEntry]) -> Self {
+        Self {
+            routed: entries.iter().any(|entry| entry.dst.is_some()),
+            bare: entries.iter().any(|entry| entry.dst.is_none()),
+            wide: entries.iter().any(|entry| entry.populated && entry.ev.0 > 0xFFFF),
+        }
+    }
+}
+
 /// One slot of the profile table, lent by the caller.
 #[derive(Clone, Copy, Debug)]
 pub struct EvProfileSlot {
     used: bool,
+    /// What the entries were when a QP last asked, and in which edition of the profiles: the next one reads none of them.
+    contents: Option<(u32, Contents)>,
     /// Profiles that were destroyed here.
     generation: u16,
     info: EvProfileInfo,
@@ -147,6 +170,7 @@ impl EvProfileSlot {
     /// An unused slot.
     pub const EMPTY: Self = Self {
         used: false,
+        contents: None,
         generation: 0,
         info: EvProfileInfo {
             id: 0,
@@ -230,6 +254,14 @@ impl EvProfileSlot {
         self.used && entry < self.info.count
     }
 
+    /// What its entries, of this edition of the profiles, have in common.
+    pub(super) fn contents(&mut self, edition: u32, entries: &[EvEntry]) -> Contents {
+        match self.contents {
+            Some((of, contents)) if of == edition => contents,
+            _ => self.contents.insert((edition, Contents::of(entries))).1,
+        }
+    }
+
     /// EVs that stay in rotation; 0 = as each QP says.
     pub(super) fn min_active(&self) -> u16 {
         self.info.min_active
@@ -286,4 +318,6 @@ crate::image::stored!(enum ProfileState { 0 => Init, 1 => Offline, 2 => Online }
 crate::image::stored!(struct EvEventMask { good, assumed_bad });
 crate::image::stored!(struct EvSpec { value, port });
 crate::image::stored!(struct EvProfileInfo { id, state, mode, format, fields, count, min_active, events, users });
-crate::image::stored!(struct EvProfileSlot { used, generation, info, raw, last_event, shared, told, carried, heard });
+crate::image::stored!(
+    struct EvProfileSlot { used, generation, info, raw, last_event, shared, told, carried, heard } rebuilt { contents: None }
+);

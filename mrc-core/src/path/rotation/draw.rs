@@ -3,7 +3,7 @@
 use core::num::NonZeroU16;
 
 use super::{
-    super::{EvEntry, EvSlot, EvState, MAX_PLANES, PathConfig, PathError},
+    super::{EvEntry, EvSlot, EvState, MAX_PLANES, PathConfig, PathError, PathSet},
     Rotation,
 };
 use crate::num::Counter;
@@ -15,6 +15,15 @@ use mrc_wire::PortNum;
 pub(crate) struct Drawn {
     universe: u16,
     quota: u16,
+    /// All are in rotation, plane after plane, and nothing was learned of any.
+    fresh: bool,
+}
+
+impl Drawn {
+    /// What is known when the QP of `paths` ends.
+    pub(crate) fn end(&mut self, paths: &PathSet) {
+        self.fresh &= !paths.rotation.touched;
+    }
 }
 
 /// Puts the elements into a random order, each as likely as the others.
@@ -140,14 +149,19 @@ impl Rotation {
     /// one is among them.
     pub(in crate::path) fn drawn(&self) -> Option<Drawn> {
         let denied = self.planes.iter().any(|plane| plane.denied > 0);
-        (!denied).then_some(Drawn { universe: self.universe, quota: self.quota })
+        let fresh = self.active_len == self.universe && !self.touched;
+        (!denied).then_some(Drawn { universe: self.universe, quota: self.quota, fresh })
     }
 
     /// Starts with the EVs of the last QP in these slots, and those of them in rotation that were: nothing is drawn. Whether that
     /// is as good as a new draw: each plane has what it should have in rotation.
     pub(in crate::path) fn start_again(&mut self, drawn: Drawn, slots: &mut [EvSlot], cfg: &PathConfig) -> bool {
-        let Drawn { universe, quota } = drawn;
+        let Drawn { universe, quota, fresh } = drawn;
         *self = Self { usable: self.usable, probes_limit: cfg.bad_probes_outstanding, universe, quota, ..Self::EMPTY };
+        if fresh {
+            self.begin_fresh(slots);
+            return true;
+        }
         for slot in slots.get_mut(..usize::from(universe)).unwrap_or_default() {
             slot.renew();
             if let Some(plane) = self.planes.get_mut(slot.plane()) {
@@ -163,6 +177,19 @@ impl Rotation {
             self.active_len = self.active_len.saturating_add(plane.active);
         }
         true
+    }
+
+    /// Starts with EVs that are all in rotation and as they were drawn: so many of each plane, one plane after the other.
+    fn begin_fresh(&mut self, slots: &[EvSlot]) {
+        let mut left = slots.get(..usize::from(self.universe)).unwrap_or_default();
+        while let Some(first) = left.first() {
+            if let Some(plane) = self.planes.get_mut(first.plane()) {
+                (plane.good, plane.active) = (self.quota, self.quota);
+                self.active_ports = self.active_ports.with(first.port());
+            }
+            left = left.get(self.quota.max(1).into()..).unwrap_or_default();
+        }
+        self.active_len = self.universe;
     }
 
     /// Puts the first EVs of `region`, up to the quota, into rotation: those of `plane`, of which none was, in the slots from

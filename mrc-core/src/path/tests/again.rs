@@ -62,6 +62,25 @@ fn a_set_that_draws_nothing_begins_as_one_that_does() {
     }
 }
 
+/// EVs of which nothing was learned are not looked at one by one; the set is the same.
+#[test]
+fn a_set_begins_as_well_where_nothing_was_learned() {
+    for planes in [1, 2, 3] {
+        let mut qp = Qp::spray(planes, 4, 0, |_| {});
+        let (drawn, slots) = (std::format!("{:?}", qp.set), qp.slots.clone());
+        for mark in [false, true, false] {
+            (0..9).for_each(|_| _ = qp.select(ALL));
+            if mark {
+                qp.feed(EvIndex(1), MARK);
+                assert_ne!(qp.slots, slots);
+            }
+            assert!(again(&mut qp));
+            assert_eq!((std::format!("{:?}", qp.set), &qp.slots), (drawn.clone(), &slots), "{planes} planes");
+            qp.check(planes, 4);
+        }
+    }
+}
+
 #[test]
 fn no_selector_begins_with_the_evs_of_others_that_may_not_begin_at_all() {
     let mut qp = Qp::spray(2, 4, 2, |_| {});
