@@ -135,10 +135,14 @@ pub(super) fn drive<T: Transport + Send>(
         if tally.done() == built.plan.messages.len() as u64 {
             break (if tally.failed == 0 { RunEnd::Completed } else { RunEnd::Failed }, None);
         }
+        let next_start = sim.sims().iter().filter_map(|part| part.world().next_start()).min();
+        // What waits for a failed message never starts: the results say which failed and why.
+        let in_vain = tally.failed > 0 && (sim.is_quiet() || tally.under_way == 0 && next_start.is_none());
+        let unfinished = |ended, why| if in_vain { (RunEnd::Failed, None) } else { (ended, Some(why)) };
         if sim.now() >= end {
             let why = format!("limit_us = {} ended the run", end.as_nanos() as f64 / 1e3);
             let planned = built.scenario.until == UntilKey::Limit;
-            break if planned { (RunEnd::Planned, None) } else { (RunEnd::Limit, Some(why)) };
+            break if planned { (RunEnd::Planned, None) } else { unfinished(RunEnd::Limit, why) };
         }
         if options.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed)) {
             break (RunEnd::Interrupted, None);
@@ -147,23 +151,18 @@ pub(super) fn drive<T: Transport + Send>(
         if placed != watch.placed || completed != watch.completed {
             watch = Watch { placed, completed, at: sim.now(), events: sim.counters().events };
         }
-        if sim.is_quiet() && tally.failed > 0 {
-            // What waits for a failed message never starts: the results say which failed and why.
-            break (RunEnd::Failed, None);
-        }
         if sim.is_quiet() {
-            break (RunEnd::Stalled, Some("nothing is left that could happen".to_owned()));
+            break unfinished(RunEnd::Stalled, "nothing is left that could happen".to_owned());
         }
-        let next_start = sim.sims().iter().filter_map(|part| part.world().next_start()).min();
         if tally.under_way == 0 && next_start.is_some_and(|at| at > sim.now().as_nanos()) {
             // Everybody computes: no stall.
             watch.at = sim.now();
         }
         if sim.now().since(watch.at) > stall_ns {
-            break (RunEnd::Stalled, Some(format!("no byte arrived for {} us (stall_us)", stall_ns / 1000)));
+            break unfinished(RunEnd::Stalled, format!("no byte arrived for {} us (stall_us)", stall_ns / 1000));
         }
         if sim.counters().events - watch.events > STALL_EVENTS {
-            break (RunEnd::Stalled, Some(format!("no byte arrived during {STALL_EVENTS} events")));
+            break unfinished(RunEnd::Stalled, format!("no byte arrived during {STALL_EVENTS} events"));
         }
         if reached && sim.now() >= sampler.next {
             sampler.sample(&sim, false);

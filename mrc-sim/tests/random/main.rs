@@ -12,6 +12,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use mrc_core::Rng;
 use scenario::{Choices, Draw, check};
 
+/// Seeds that once found something. 9004253: all messages were over, but a computation waited for one that had failed, and the run
+/// was called unfinished.
+#[test]
+fn what_a_seed_found_stays_mended() {
+    for seed in [9_004_253] {
+        assert!(check(&Draw(Choices::Random(Rng::new(seed))).scenario(), seed).is_some(), "{seed}");
+    }
+}
+
 #[test]
 fn random_scenarios_keep_what_every_run_must() {
     let number = |name: &str, default: u64| {
