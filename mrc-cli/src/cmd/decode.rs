@@ -198,8 +198,7 @@ fn parse(head: &[u8], wire_len: usize, cfg: &WireConfig) -> Result<Frame, Reject
 /// The frame with the segments left of its segment routing header at 0.
 fn at_last_segment(head: &[u8]) -> Option<Vec<u8>> {
     const ROUTING: u8 = 43;
-    let is_tag = |nth: &usize| matches!(head.get(12 + 4 * nth..14 + 4 * nth), Some([0x81, 0x00] | [0x88, 0xA8]));
-    let ip = 14 + 4 * (0..2).take_while(is_tag).count();
+    let (ip, ..) = tunnel::behind_tags(head)?;
     let mut head = (*head.get(ip + 6)? == ROUTING).then(|| head.to_vec())?;
     *head.get_mut(ip + 40 + 3)? = 0;
     Some(head)

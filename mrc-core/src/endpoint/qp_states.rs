@@ -81,7 +81,8 @@ impl Endpoint<'_> {
             .ok_or(ModifyError::Missing("EV profile"))?;
         let slot = self.ev_profiles.get_mut(attr.ev_profile.index()).ok_or(ModifyError::Missing("EV profile"))?;
         let contents = slot.contents(self.ev_edition, entries);
-        if if peer.route == RouteKind::Srv6Entry { contents.bare } else { contents.routed } {
+        let routed = peer.route == RouteKind::Srv6Entry;
+        if (routed && contents.bare) || (!routed && contents.routed) {
             return Err(ModifyError::Range("EV format"));
         }
         //= IP4-003

@@ -66,24 +66,25 @@ fn whole_len(bytes: &[u8]) -> Option<usize> {
 }
 
 fn outermost(bytes: &[u8]) -> Option<Inside> {
-    let (at, ethertype, tags) = behind_tags(bytes)?;
+    let (at, ethertype, is_usual) = behind_tags(bytes)?;
     let carried = match ethertype {
         MPLS | MPLS_MULTICAST => behind_labels(bytes, at),
         IPV4 | IPV6 => behind_ip(bytes, at, ethertype),
         _ => None,
     };
-    // Tags alone are a tunnel, too: there may be more of them than a frame of MRC may have.
+    // Tags alone are a tunnel, too, where a frame of MRC may not have them.
     let tagged = Inside { tunnel: "vlan", at, ethertype, has_outer_macs: true, truncated: false };
-    carried.or((tags > 0 && matches!(ethertype, IPV4 | IPV6)).then_some(tagged))
+    carried.or((!is_usual && matches!(ethertype, IPV4 | IPV6)).then_some(tagged))
 }
 
-/// What stands behind all VLAN tags: where, its EtherType, and how many tags there are.
-fn behind_tags(bytes: &[u8]) -> Option<(usize, u16, usize)> {
-    let (mut at, mut ethertype, mut tags) = (ETH_LEN, word(bytes, MACS_LEN)?, 0);
+/// What stands behind all VLAN tags: where, its EtherType, and whether a frame of MRC may have these tags (ETH-002).
+pub fn behind_tags(bytes: &[u8]) -> Option<(usize, u16, bool)> {
+    let (mut at, mut ethertype, mut is_usual) = (ETH_LEN, word(bytes, MACS_LEN)?, true);
     while matches!(ethertype, 0x8100 | 0x88A8 | 0x9100 | 0x9200) {
-        (at, ethertype, tags) = (at + 4, word(bytes, at + 2)?, tags + 1);
+        is_usual &= at < ETH_LEN + 8 && ethertype < 0x9000;
+        (at, ethertype) = (at + 4, word(bytes, at + 2)?);
     }
-    Some((at, ethertype, tags))
+    Some((at, ethertype, is_usual))
 }
 
 /// RFC 3032. Labels do not name what they carry: the first four bits do, as routers guess it. 0 is the control word of RFC 4385,
@@ -315,6 +316,9 @@ mod tests {
             (nested, 8),
             (ip4("06", &"00".repeat(40)), 0),
             (ip4("2f", "0001880b00000000"), 0),
+            // What is refused behind a usual tag shows this tag.
+            (ip4("06", &"00".repeat(40)).replacen("0800", "810000070800", 1), 0),
+            (ip4("06", &"00".repeat(40)).replacen("0800", "910000070800", 1), 1),
         ] {
             let bytes = hex(&bytes).unwrap();
             let (opened, judged) = open(&capture::frame(None, bytes.len(), bytes), &cfg);
