@@ -214,8 +214,8 @@ impl Qp {
     };
 
     /// Its EVs by state; none unless it sends.
-    pub(crate) fn ev_counts(&self) -> EvCounts {
-        if self.state == QpState::Rts { self.paths.counts() } else { EvCounts::default() }
+    pub(crate) fn ev_counts(&self) -> Option<EvCounts> {
+        if self.state == QpState::Rts { Some(self.paths.counts()) } else { None }
     }
 
     /// The lines of memory that receiving a write, and answering it, begins with.
@@ -310,10 +310,11 @@ impl Qp {
         let has_sent = matches!(self.state, QpState::Rts | QpState::Error);
         renew!(self = Self::EMPTY; {
             expected, life, dest_qp, peer, path_mtu, state, write_refused, written, send_held, recv_held, qpcc, path_cfg,
-            ev_profile, bad_evs_heard, reverse, sq, share, rq, cause, failed_status, has_peer, failed_psn, silent_ns, rerouted,
+            ev_profile, bad_evs_heard, sq, share, rq, cause, failed_status, has_peer, failed_psn, silent_ns, rerouted,
         } but {
-            qpn, used, pd, send_cq, recv_cq, links, drawn, words_empty, gap, rsp, req, head, paths,
+            qpn, used, pd, send_cq, recv_cq, links, drawn, words_empty, gap, rsp, reverse, req, head, paths,
         });
+        self.reverse.clear();
         self.rsp.renew(Responder::IDLE);
         if has_sent {
             if let Some((_, drawn)) = &mut self.drawn {

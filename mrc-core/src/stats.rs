@@ -54,8 +54,10 @@ impl StateSums {
             sum.inc();
         }
         self.connected.inc_by(qp.state.receives().into());
-        for (sum, count) in self.ev_states.iter_mut().zip(by_state(qp.ev_counts())) {
-            sum.inc_by(count);
+        if let Some(evs) = qp.ev_counts() {
+            for (sum, count) in self.ev_states.iter_mut().zip(by_state(evs)) {
+                sum.inc_by(count);
+            }
         }
     }
 
@@ -65,8 +67,10 @@ impl StateSums {
             *sum = sum.saturating_sub(1);
         }
         self.connected = self.connected.saturating_sub(qp.state.receives().into());
-        for (sum, count) in self.ev_states.iter_mut().zip(by_state(qp.ev_counts())) {
-            *sum = sum.saturating_sub(count);
+        if let Some(evs) = qp.ev_counts() {
+            for (sum, count) in self.ev_states.iter_mut().zip(by_state(evs)) {
+                *sum = sum.saturating_sub(count);
+            }
         }
     }
 

@@ -279,7 +279,7 @@ impl Endpoint<'_> {
             base_rtt_ns: slot.req.base_rtt_ns(),
             load: slot.share.load,
             inflight_bytes: slot.share.inflight_bytes(),
-            evs: slot.ev_counts(),
+            evs: slot.ev_counts().unwrap_or_default(),
             peer: self.peers.get(slot.peer as usize).filter(|_| slot.has_peer).map(|peer| peer.handle(slot.peer)),
             ev_profile: slot.has_peer.then(|| self.profile_handle(slot.ev_profile)).flatten(),
             srtt_ns: slot.req.srtt_ns(),

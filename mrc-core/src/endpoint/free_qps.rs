@@ -46,12 +46,12 @@ impl FreeQps {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::path::EvIndex;
+    use crate::path::{Choice, EvIndex};
     use crate::qp::{QpInit, QpState};
     use crate::responder::{Answer, AnswerKind};
     use crate::{Instant, PortMask};
     use crate::{cq::CqHandle, mem::Pd};
-    use mrc_wire::{Psn, Qpn};
+    use mrc_wire::{Ev, PortNum, Psn, Qpn};
 
     fn create(free: &mut FreeQps, qps: &mut [Qp]) -> Option<usize> {
         let index = free.find(qps)?;
@@ -100,6 +100,11 @@ mod tests {
         sacks.for_each(|sack| qp.rsp.answers.push(sack));
         (0..used / 2).for_each(|_| qp.rsp.answers.pop());
         qp.paths.set_usable_ports(PortMask::NONE);
+        for plane in 0..used.min(8) {
+            let port = PortNum::from_plane(plane);
+            qp.reverse.learn(Choice { ev: Ev(plane.into()), index: EvIndex::NONE, entry: 0, port });
+            qp.reverse.on_probe_answered(qp.reverse.on(port).unwrap(), 1_000);
+        }
         if matches!(state, QpState::Rts | QpState::Error) {
             qp.req.probes.begin_again(99);
             let ids: std::vec::Vec<u16> =

@@ -217,10 +217,13 @@ impl Waiting {
     /// `peer` waits no longer, if it did.
     pub(super) fn remove(&mut self, peers: &mut [PeerSlot], peer: u32) {
         let Some(level) = peers.get(peer as usize).map(|slot| slot.update.level) else { return };
-        if let Some(list) = self.lists.get_mut(usize::from(level)) {
-            list.remove(peers, peer);
+        let Some(list) = self.lists.get_mut(usize::from(level)) else { return };
+        let front = list.front();
+        list.remove(peers, peer);
+        // Those behind the front are due later.
+        if list.front() != front {
+            self.refresh(peers);
         }
-        self.refresh(peers);
     }
 
     pub(super) fn refresh(&mut self, peers: &[PeerSlot]) {

@@ -146,11 +146,10 @@ impl Endpoint<'_> {
         let order = part(self.ev_order, index, active).ok_or(ModifyError::Unknown)?;
         slot.path_cfg = attr.paths;
         slot.path_cfg.base_rtt_ns = attr.base_rtt_ns;
-        if let Some(profile) = self.ev_profiles.get(slot.ev_profile as usize) {
-            slot.bad_evs_heard = profile.told();
-            if profile.min_active() > 0 {
-                slot.path_cfg.ev_min_active = profile.min_active();
-            }
+        let profile = self.ev_profiles.get_mut(slot.ev_profile as usize).ok_or(ModifyError::Missing("EV profile"))?;
+        slot.bad_evs_heard = profile.told();
+        if profile.min_active() > 0 {
+            slot.path_cfg.ev_min_active = profile.min_active();
         }
         // A probe per ten round trips at most (`paths.md` 10).
         slot.path_cfg.probe_interval_ns = attr.paths.probe_interval_ns.max(attr.base_rtt_ns.saturating_mul(10));
@@ -166,10 +165,11 @@ impl Endpoint<'_> {
         let (started, drawn) = match again {
             Some(started) => (started, before),
             None => {
-                let rng = &mut self.rng;
-                let started = slot.paths.start(slots, order, entries, &slot.path_cfg, attr.selector, reachable, rng);
+                let supply = profile.contents(self.ev_edition, entries).supply;
+                let (from, cfg, rng) = ((entries, &supply), &slot.path_cfg, &mut self.rng);
+                let started = slot.paths.start_with(slots, order, from, cfg, attr.selector, reachable, rng);
                 // Where chance has left an EV out, or in reserve, the next QP draws for itself.
-                let all = entries.iter().filter(|entry| entry.is_usable(reachable)).count() == slot.paths.active_len();
+                let all = supply.on(reachable).into_iter().map(usize::from).sum::<usize>() == slot.paths.active_len();
                 (started, slot.paths.draw_of().filter(|_| all).map(|drawn| (drawn_for, drawn)))
             }
         };

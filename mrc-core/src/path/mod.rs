@@ -66,7 +66,6 @@ pub use self::hopper::HopperConfig;
 pub use self::plb::PlbConfig;
 #[cfg(feature = "reps")]
 pub use self::reps::RepsConfig;
-pub(crate) use self::rotation::Drawn;
 pub use self::{
     config::{LossEvAction, PathConfig, SkipMode},
     format::{EvFields, EvFormat, FormatMode, MAX_FIELDS, generate_profile},
@@ -77,6 +76,7 @@ pub use self::{
     slot::{EvSlot, EvState},
     telemetry::{PathLoad, PathTelemetry},
 };
+pub(crate) use self::{profile::Supply, rotation::Drawn};
 use crate::{port::PortMask, rng::Rng, time::Instant};
 
 /// Most planes of a QP; ports above this number carry no EV. Costs 10 bytes per plane and QP.

@@ -45,6 +45,40 @@ impl EvEntry {
     }
 }
 
+/// How many entries of a profile QPs may draw, by plane: what a QP needs to know of all of them before it draws.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Supply {
+    planes: [u16; MAX_PLANES],
+    /// There are denied entries, too.
+    pub(super) denied: bool,
+}
+
+impl Supply {
+    pub(crate) fn of(entries: &[EvEntry]) -> Self {
+        let mut supply = Self { planes: [0; MAX_PLANES], denied: false };
+        for entry in entries.iter().take(u16::MAX.into()) {
+            supply.denied |= entry.denied;
+            if entry.is_usable(PortMask::ALL)
+                && let Some(count) = supply.planes.get_mut(entry.port.plane() as usize)
+            {
+                *count = count.wrapping_add(1);
+            }
+        }
+        supply
+    }
+
+    /// Of planes that leave through `ports`; none of the others.
+    pub(crate) fn on(&self, ports: PortMask) -> [u16; MAX_PLANES] {
+        let mut planes = self.planes;
+        for (plane, count) in (0u8..).zip(&mut planes) {
+            if !ports.contains(PortNum::from_plane(plane)) {
+                *count = 0;
+            }
+        }
+        planes
+    }
+}
+
 /// What is wrong with a profile.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
@@ -332,6 +366,20 @@ mod tests {
     use std::{collections::BTreeSet, vec, vec::Vec};
 
     use super::*;
+
+    /// Only what a QP may draw counts, on its own plane, and only where its port is wanted.
+    //= SET-005 test
+    #[test]
+    fn a_supply_counts_the_usable_entries_of_each_plane() {
+        let port = PortNum::from_plane;
+        let entry = |plane: u8| EvEntry::new(Ev(plane.into()), port(plane));
+        let denied = EvEntry { denied: true, ..entry(1) };
+        let entries = [entry(0), entry(0), entry(1), denied, EvEntry::EMPTY, entry(7), entry(8)];
+        let supply = Supply::of(&entries);
+        assert!(supply.denied && !Supply::of(&entries[..3]).denied);
+        assert_eq!(supply.on(PortMask::ALL), [2, 1, 0, 0, 0, 0, 0, 1]);
+        assert_eq!(supply.on(PortMask::NONE.with(port(1))), [0, 1, 0, 0, 0, 0, 0, 0]);
+    }
 
     #[test]
     fn permutations_are_permutations() {

@@ -23,6 +23,8 @@ struct Reverse {
 }
 
 impl Reverse {
+    const NONE: Self = Self { current: None, candidate: None, lost: 0, vouched: false };
+
     /// `current` may be dead: replaces it by another EV of its plane, where there is another. An EV that data or a probe
     /// has vouched for is spared once.
     fn doubt(&mut self, port: PortNum, entries: &[EvEntry], rng: &mut Rng) {
@@ -51,6 +53,8 @@ pub struct ReverseSet {
     ports: PortMask,
     /// Planes of which nothing has been heard since [`TRIES`] probes in a row went unanswered, as ports.
     silent: PortMask,
+    /// Planes that had an EV since the set was empty, as ports: all others are as [`Self::EMPTY`] has them.
+    touched: PortMask,
     probe_at: Instant,
     /// Round trip of the set's own probes: longer ones count at once, shorter ones by and by. 0: none measured.
     rtt_ns: u64,
@@ -60,9 +64,10 @@ pub struct ReverseSet {
 impl ReverseSet {
     /// A set without paths.
     pub const EMPTY: Self = Self {
-        planes: [Reverse { current: None, candidate: None, lost: 0, vouched: false }; MAX_PLANES],
+        planes: [Reverse::NONE; MAX_PLANES],
         ports: PortMask::NONE,
         silent: PortMask::NONE,
+        touched: PortMask::NONE,
         next_plane: 0,
         probe_plane: 0,
         received: false,
@@ -76,10 +81,24 @@ impl ReverseSet {
         Self::EMPTY
     }
 
+    /// Makes the set an empty one again. Planes without an EV are not written.
+    pub(crate) fn clear(&mut self) {
+        let Self { received, sent, next_plane, probe_plane, ports, silent, touched, probe_at, rtt_ns, planes: _ } =
+            Self::EMPTY;
+        for (plane, reverse) in (0u8..).zip(&mut self.planes) {
+            if self.touched.contains(PortNum::from_plane(plane)) {
+                *reverse = Reverse::NONE;
+            }
+        }
+        (self.received, self.sent, self.next_plane, self.probe_plane) = (received, sent, next_plane, probe_plane);
+        (self.ports, self.silent, self.touched) = (ports, silent, touched);
+        (self.probe_at, self.rtt_ns) = (probe_at, rtt_ns);
+    }
+
     /// Starts, or starts again, with a random EV of the responder's own profile on each plane it covers, and at a random
     /// plane so that QPs started together do not move in step. No entry has a port that is not one of `ports`.
     pub fn start(&mut self, entries: &[EvEntry], ports: PortMask, rng: &mut Rng) {
-        *self = Self::EMPTY;
+        self.clear();
         let covered = covered(entries, ports);
         for (plane, reverse) in (0u8..).zip(&mut self.planes) {
             let port = PortNum::from_plane(plane);
@@ -94,6 +113,7 @@ impl ReverseSet {
                 self.ports = self.ports.with(port);
             }
         }
+        self.touched = self.ports;
         self.next_plane = random_plane(self.ports, rng);
         self.probe_plane = random_plane(self.ports, rng);
     }
@@ -131,6 +151,7 @@ impl ReverseSet {
                     Some(_) => self.ports.with(port),
                     None => self.ports.without(port),
                 };
+                self.touched = self.touched.with(port);
             }
         }
     }
@@ -142,6 +163,7 @@ impl ReverseSet {
             reverse.current = Some(choice);
             reverse.vouched = true;
             self.ports = self.ports.with(choice.port);
+            self.touched = self.touched.with(choice.port);
             self.silent = self.silent.without(choice.port);
         }
     }
@@ -353,9 +375,10 @@ fn random_entry(entries: &[EvEntry], port: PortNum, avoid: Option<Ev>, rng: &mut
 }
 
 crate::image::stored!(struct Reverse { current, candidate, lost, vouched });
-crate::image::stored!(struct ReverseSet {
-    received, sent, next_plane, probe_plane, ports, silent, probe_at, rtt_ns, planes,
-});
+crate::image::stored!(
+    struct ReverseSet { received, sent, next_plane, probe_plane, ports, silent, probe_at, rtt_ns, planes }
+    rebuilt { touched: PortMask::ALL }
+);
 
 #[cfg(test)]
 mod tests;

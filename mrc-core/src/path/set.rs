@@ -4,10 +4,11 @@ use mrc_wire::{Ev, PortNum};
 
 use super::{
     Choice, EvCounts, EvEntry, EvIndex, EvSlot, EvState, Feedback, PathConfig, PathError, PathSelector, Selector,
-    Transition,
+    Supply, Transition,
     fixed::{Oblivious, Pinned},
     policy::Policy,
     rotation::{Drawn, Rotation},
+    slot::{choice, scan},
     spray::Spray,
     state::Order,
 };
@@ -102,6 +103,21 @@ impl PathSet {
         ports: PortMask,
         rng: &mut Rng,
     ) -> Result<(), PathError> {
+        self.start_with(slots, order, (entries, &Supply::of(entries)), cfg, selector, ports, rng)
+    }
+
+    /// As [`start`](Self::start), where the supply of the entries is known.
+    #[expect(clippy::too_many_arguments, reason = "the tables of a QP are lent separately")]
+    pub(crate) fn start_with(
+        &mut self,
+        slots: &mut [EvSlot],
+        order: &mut [u16],
+        (entries, supply): (&[EvEntry], &Supply),
+        cfg: &PathConfig,
+        selector: Selector,
+        ports: PortMask,
+        rng: &mut Rng,
+    ) -> Result<(), PathError> {
         if let Err(refused) = selector.check() {
             *self = Self::EMPTY;
             return Err(refused);
@@ -111,7 +127,7 @@ impl PathSet {
         if let Selector::Pinned(index) = selector {
             return self.rotation.start_pinned(slots, order, entries, index, ports);
         }
-        self.rotation.start(slots, order, entries, cfg, ports, rng)?;
+        self.rotation.start(slots, order, (entries, supply), cfg, ports, rng)?;
         self.begin(slots, first)
     }
 
@@ -475,17 +491,6 @@ pub(super) fn random_place<T>(all: &[T], rng: &mut Rng, wanted: impl Fn(&T) -> b
     let start = rng.below(len as u32) as usize;
     let mut places = (start..len).chain(0..start);
     places.find(|&at| all.get(at).is_some_and(&wanted)).map(|at| at as u16)
-}
-
-#[inline(never)]
-fn scan(slots: &[EvSlot], ev: Ev) -> Option<EvIndex> {
-    slots.iter().position(|slot| slot.ev() == ev).and_then(|at| u16::try_from(at).ok()).map(EvIndex)
-}
-
-#[inline(always)]
-fn choice(slots: &[EvSlot], index: EvIndex) -> Option<Choice> {
-    let slot = slots.get(index.0 as usize)?;
-    Some(Choice { ev: slot.ev(), index, entry: slot.entry(), port: slot.port() })
 }
 
 crate::image::stored!(struct PathSet { policy, rotation } where |paths| paths.selector().check().is_ok());

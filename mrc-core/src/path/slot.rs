@@ -4,7 +4,7 @@
 
 use mrc_wire::{Ev, PortNum, Verdict};
 
-use super::{Feedback, MAX_PLANES, PathConfig, SkipMode};
+use super::{Choice, EvIndex, Feedback, MAX_PLANES, PathConfig, SkipMode};
 use crate::{Prefetch, time::Instant};
 
 /// State of one entropy value (EV) in one QP. Order and names of `paths.md` 7.
@@ -211,6 +211,19 @@ impl SlotTime {
         let ahead = self.0.wrapping_sub((now.as_nanos() >> Self::SHIFT) as u32) & Self::MASK;
         ahead == 0 || ahead > Self::MAX_TICKS
     }
+}
+
+/// The first slot with this EV.
+#[inline(never)]
+pub(super) fn scan(slots: &[EvSlot], ev: Ev) -> Option<EvIndex> {
+    slots.iter().position(|slot| slot.ev() == ev).and_then(|at| u16::try_from(at).ok()).map(EvIndex)
+}
+
+/// The path of slot `index`.
+#[inline(always)]
+pub(super) fn choice(slots: &[EvSlot], index: EvIndex) -> Option<Choice> {
+    let slot = slots.get(index.0 as usize)?;
+    Some(Choice { ev: slot.ev(), index, entry: slot.entry(), port: slot.port() })
 }
 
 crate::image::stored!(enum EvState { 0 => Good, 1 => Skip, 2 => AssumedBad, 3 => Denied });

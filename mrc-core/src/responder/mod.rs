@@ -289,7 +289,7 @@ impl Responder {
     /// Forgets all answers.
     pub(crate) fn forget_answers(&mut self, pool: &mut Refusals<'_>) {
         self.tack_due = false;
-        self.answers = Answers::EMPTY;
+        self.answers.clear();
         pool.release(&mut self.refusals);
     }
 

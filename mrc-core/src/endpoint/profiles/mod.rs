@@ -12,7 +12,7 @@ use super::{Endpoint, EvProfileHandle, part};
 use crate::num::Counter;
 use crate::{
     event::Events,
-    path::{EvEntry, EvFields, EvFormat, EvState, ProfileError, Transition},
+    path::{EvEntry, EvFields, EvFormat, EvState, ProfileError, Supply, Transition},
     stats::Stats,
     time::Instant,
 };
@@ -133,6 +133,7 @@ pub(super) struct Contents {
     pub(super) bare: bool,
     /// An EV has more than 16 bits.
     pub(super) wide: bool,
+    pub(super) supply: Supply,
 }
 
 impl Contents {
@@ -141,6 +142,7 @@ impl Contents {
             routed: entries.iter().any(|entry| entry.dst.is_some()),
             bare: entries.iter().any(|entry| entry.dst.is_none()),
             wide: entries.iter().any(|entry| entry.populated && entry.ev.0 > 0xFFFF),
+            supply: Supply::of(entries),
         }
     }
 }

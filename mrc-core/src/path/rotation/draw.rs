@@ -3,7 +3,7 @@
 use core::num::NonZeroU16;
 
 use super::{
-    super::{EvEntry, EvSlot, EvState, MAX_PLANES, PathConfig, PathError, PathSet},
+    super::{EvEntry, EvSlot, EvState, MAX_PLANES, PathConfig, PathError, PathSet, Supply},
     Rotation,
 };
 use crate::num::Counter;
@@ -85,27 +85,18 @@ fn draw(slots: &mut [EvSlot], entries: &[EvEntry], taken: [u16; MAX_PLANES], por
 }
 
 impl Rotation {
-    /// `paths.md` 5: for each plane a random `active / P` EVs in rotation and `backup / P` in reserve.
+    /// `paths.md` 5: for each plane a random `active / P` EVs in rotation and `backup / P` in reserve. `supply` is that of `entries`.
     pub(in crate::path) fn start(
         &mut self,
         slots: &mut [EvSlot],
         order: &mut [u16],
-        entries: &[EvEntry],
+        (entries, supply): (&[EvEntry], &Supply),
         cfg: &PathConfig,
         ports: PortMask,
         rng: &mut Rng,
     ) -> Result<(), PathError> {
         *self = Self { usable: self.usable, probes_limit: cfg.bad_probes_outstanding, ..Self::EMPTY };
-        let mut available = [0u16; MAX_PLANES];
-        let mut denied = false;
-        for (_, entry) in indexed(entries) {
-            denied |= entry.denied;
-            if let Some(count) = available.get_mut(entry.port.plane() as usize)
-                && entry.is_usable(ports)
-            {
-                *count = count.saturating_add(1);
-            }
-        }
+        let available = supply.on(ports);
         let planes = available.iter().fold(0u16, |planes, &count| planes.saturating_add(u16::from(count > 0)));
         let planes = NonZeroU16::new(planes).ok_or(PathError::NoUsableEv)?;
         let room = |len: usize| u16::try_from(len).unwrap_or(u16::MAX) / planes;
@@ -139,7 +130,7 @@ impl Rotation {
         }
         self.universe = base;
         slots.get_mut(usize::from(base)..).unwrap_or_default().fill(EvSlot::EMPTY);
-        if denied {
+        if supply.denied {
             self.add_denied(slots, entries, ports);
         }
         Ok(())
