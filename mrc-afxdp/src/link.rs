@@ -2,6 +2,9 @@
 //!
 //! One netlink socket hears all interfaces of the namespace it was opened in; events come out only for those watched, and
 //! only when something changed.
+//!
+//! The kernel reports a lost carrier at once, unless it reported a carrier within the last second: then it may wait until that second
+//! is over. Meanwhile the engine retires the paths of the port, as for any path that loses packets.
 
 use core::fmt;
 use std::io;

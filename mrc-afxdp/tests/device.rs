@@ -4,16 +4,18 @@
 
 mod common;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use common::{Pair, eventually, in_namespace, ip, receive};
-use mrc_afxdp::device::{Attachment, Device, DeviceConfig, DeviceError, PlaneConfig, Queue};
+use mrc_afxdp::device::{
+    Attachment, CompletionWaker, Device, DeviceConfig, DeviceError, DeviceEvent, PlaneConfig, Queue,
+};
 use mrc_afxdp::{AnyPort, Attach, Interface, Mode, PacketFilter, RawConfig, RawPort};
 use mrc_core::path::EvEntry;
-use mrc_core::{MAX_PORTS, OpRequest, Pd, PeerConfig, PlanePath, PortMask, Route, Status};
-use mrc_wire::{EndpointOp, Ev, Ip, PortNum};
+use mrc_core::{Event, MAX_PORTS, OpRequest, Pd, PeerConfig, PlanePath, PortMask, QpInit, Route, SendWr, Status};
+use mrc_wire::{EndpointOp, Ev, Ip, PortNum, Rkey};
 
 /// One test at a time: they look at what the process has open.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -422,4 +424,68 @@ fn events_that_nobody_takes_are_bounded_and_the_newest_stay() {
     let taken: Vec<_> = std::iter::from_fn(|| device.poll_event()).collect();
     assert_eq!(taken.len(), 4096);
     assert!(format!("{:?}", taken.last()).contains("up: false"), "{:?}", taken.last());
+}
+
+/// How many events that explain a failure were there whenever completions became visible.
+#[derive(Debug, Default)]
+struct EventsBefore {
+    heard: Arc<AtomicUsize>,
+    at_completions: Mutex<Vec<usize>>,
+}
+
+impl CompletionWaker for EventsBefore {
+    fn completed(&self, _solicited: bool, publish: &mut dyn FnMut()) {
+        self.at_completions.lock().unwrap().push(self.heard.load(Ordering::Acquire));
+        publish();
+    }
+}
+
+/// A program that polled a failed completion and then asked for events now and then found none, and could not say why.
+#[test]
+fn the_event_that_explains_a_failed_completion_is_there_before_it() {
+    let _alone = alone();
+    let Some(pair) = Pair::new("the_event_that_explains_a_failed_completion_is_there_before_it", 9000) else { return };
+    let device = open(&pair.a, "order", Attachment::Raw);
+    let waker = Arc::new(EventsBefore::default());
+    let heard = Arc::clone(&waker.heard);
+    let hook = move |event: DeviceEvent| {
+        if matches!(event, DeviceEvent::PostRefused { .. } | DeviceEvent::Engine(Event::QpError { .. })) {
+            heard.fetch_add(1, Ordering::AcqRel);
+        }
+    };
+    device.on_event(hook).unwrap();
+    let mut completions = device.create_cq(8, Some(Arc::clone(&waker) as _)).unwrap();
+    let cq = completions.handle();
+    let mut posts = device.create_work_queue(cq, 8).unwrap();
+    let qp = device.create_qp_in_reset(&QpInit { pd: Pd(1), send_cq: cq, recv_cq: cq }).unwrap();
+    device.modify_to_init(qp).unwrap();
+    let mut completed = || {
+        let mut completion = None;
+        eventually(Duration::from_secs(5), || {
+            completion = completions.poll();
+            completion.is_some()
+        });
+        completion.map(|completion| (completion.wr_id, completion.status))
+    };
+    // Refused, because the queue pair does not send yet.
+    let wr = SendWr {
+        wr_id: 6,
+        lkey: 0,
+        local_va: 0,
+        len: 8,
+        remote_va: 0,
+        rkey: Rkey(0),
+        signaled: true,
+        imm: None,
+        solicited: false,
+    };
+    assert!(posts.post(qp, wr));
+    assert_eq!(completed(), Some((6, Status::Flushed)));
+    assert_eq!(*waker.at_completions.lock().unwrap(), [1]);
+    // Flushed, because the queue pair fails.
+    assert!(posts.post_recv(qp, 7));
+    assert!(eventually(Duration::from_secs(5), || device.qp_info(qp).unwrap().is_some_and(|info| info.receives == 1)));
+    device.modify_to_error(qp).unwrap();
+    assert_eq!(completed(), Some((7, Status::Flushed)));
+    assert_eq!(*waker.at_completions.lock().unwrap(), [1, 2]);
 }

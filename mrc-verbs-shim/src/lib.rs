@@ -123,7 +123,7 @@ impl Context {
         self.device.create_cc_profile(config)
     }
 
-    /// The oldest asynchronous event.
+    /// The oldest asynchronous event. The event that says why a request failed is there before its completion can be polled.
     pub fn poll_event(&self) -> Option<DeviceEvent> {
         self.device.poll_event()
     }

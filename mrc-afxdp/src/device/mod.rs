@@ -608,8 +608,7 @@ impl Device {
     }
 
     /// Sends all later events to `hook`, which runs on the thread that drives the device, under its lock, and must not
-    /// block, instead of
-    /// [`Device::poll_event`].
+    /// block, instead of [`Device::poll_event`]. The hook hears why a request failed before its completion can be polled.
     ///
     /// # Errors
     /// The device is closed.
@@ -625,7 +624,8 @@ impl Device {
         self.call(move |progress| progress.set_observer(Box::new(observer)))
     }
 
-    /// The oldest event; never waits for one. Of those that nobody asks for the newest 4096 are kept.
+    /// The oldest event; never waits for one. Of those that nobody asks for the newest 4096 are kept. The event that says why a
+    /// request failed is there before its completion can be polled.
     pub fn poll_event(&self) -> Option<DeviceEvent> {
         self.events.pop()
     }

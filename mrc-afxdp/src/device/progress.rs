@@ -108,31 +108,40 @@ struct Sink {
     cq: CqHandle,
     completions: spsc::Sender<Completion>,
     waker: Option<Arc<dyn CompletionWaker>>,
+    /// Completions are staged; whether one of them failed or was solicited.
+    staged: Option<bool>,
 }
 
 impl Sink {
-    /// Stages the engine's completions, as far as there is room. `None`: there were none; else whether one of them failed or
-    /// was solicited.
-    fn take_from(&mut self, engine: &mut Endpoint<'_>) -> Option<bool> {
-        let mut taken = None;
+    /// Stages the engine's completions, as far as there is room.
+    fn take_from(&mut self, engine: &mut Endpoint<'_>) {
         while self.completions.free() > 0 {
             let Some(completion) = engine.poll_completion(self.cq) else { break };
-            let solicited = completion.solicited || completion.status != Status::Success;
-            taken = Some(taken.unwrap_or(false) | solicited);
-            if self.completions.stage(completion).is_err() {
+            if !self.stage(completion) {
                 break;
             }
         }
-        taken
     }
 
-    /// Makes the staged completions visible to the application.
-    fn publish(&mut self, solicited: bool) {
+    /// Puts a completion where [`Self::publish`] finds it; whether there was room.
+    fn stage(&mut self, completion: Completion) -> bool {
+        let solicited = completion.solicited || completion.status != Status::Success;
+        let staged = self.completions.stage(completion).is_ok();
+        if staged {
+            self.staged = Some(self.staged.unwrap_or(false) | solicited);
+        }
+        staged
+    }
+
+    /// Makes the staged completions visible to the application; whether there were any.
+    fn publish(&mut self) -> bool {
+        let Some(solicited) = self.staged.take() else { return false };
         let completions = &mut self.completions;
         match &self.waker {
             Some(waker) => waker.completed(solicited, &mut || completions.publish()),
             None => completions.publish(),
         }
+        true
     }
 }
 
@@ -466,16 +475,17 @@ impl<'s> Progress<'s> {
         worked
     }
 
-    /// Completions and events to the application.
+    /// Events and completions to the application. Events come first: whoever polls a failed completion finds the event that
+    /// says why.
     fn deliver(&mut self) -> bool {
-        let mut worked = false;
         for sink in &mut self.sinks {
-            if let Some(solicited) = sink.take_from(&mut self.engine) {
-                worked = true;
-                sink.publish(solicited);
-            }
+            sink.take_from(&mut self.engine);
         }
-        worked | self.raise_events()
+        let mut worked = self.raise_events();
+        for sink in &mut self.sinks {
+            worked |= sink.publish();
+        }
+        worked
     }
 
     /// Announces a rest of the device's thread and looks once more. How long it may last, in nanoseconds; `None`: there is
@@ -550,7 +560,7 @@ impl<'s> Progress<'s> {
     ) -> Result<CqHandle, TableError> {
         self.sweep();
         let cq = self.engine.create_cq()?;
-        self.sinks.push(Sink { cq, completions, waker });
+        self.sinks.push(Sink { cq, completions, waker, staged: None });
         Ok(cq)
     }
 
@@ -593,8 +603,8 @@ impl<'s> Progress<'s> {
     }
 }
 
-/// Completes a post that the engine refused, as requests do: after the older ones of its queue. `false` when that cannot be
-/// yet.
+/// Stages the completion of a post that the engine refused, as for requests: after the older ones of its queue. `false` when
+/// that cannot be yet.
 fn refuse(engine: &mut Endpoint<'_>, sinks: &mut [Sink], cq: CqHandle, post: &Post, why: PostError) -> bool {
     let info = engine.qp_info(post.qp);
     let older = matches!(post.work, Work::Write(_)) && info.is_some_and(|info| info.queued > 0);
@@ -618,12 +628,8 @@ fn refuse(engine: &mut Endpoint<'_>, sinks: &mut [Sink], cq: CqHandle, post: &Po
     let wr_id = post.work.wr_id();
     let completion = Completion { wr_id, operation, status, qp: post.qp.qpn(), ..Completion::EMPTY };
     // Those of older requests, if they are still with the engine.
-    let solicited = sink.take_from(engine);
-    let done = sink.completions.free() > 0 && sink.completions.stage(completion).is_ok();
-    if done || solicited.is_some() {
-        sink.publish(done || solicited == Some(true));
-    }
-    done
+    sink.take_from(engine);
+    sink.completions.free() > 0 && sink.stage(completion)
 }
 
 pub(super) fn port_of(plane: usize) -> PortNum {
