@@ -201,7 +201,8 @@ impl Load<'_> {
             }
             let open = in_flight.total();
             if let Some(why) = peer.look(self.session, self.control, elapsed)? {
-                error = Some(format!("peer vanished: {why}; {open} messages did not complete"));
+                let ports = self.session.without_ports();
+                error = Some(format!("peer vanished: {why}; {open} messages did not complete{ports}"));
                 break;
             }
             if let Some(why) = limit.and_then(|limit| peer.gives_up(elapsed, limit, open)) {

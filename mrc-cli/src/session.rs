@@ -202,6 +202,15 @@ impl Session {
         Some(event)
     }
 
+    /// What to add to an error that the peer's silence explains, while no port of this host is up: then the silence is no fault
+    /// of the peer. Empty while a port is up.
+    pub fn without_ports(&self) -> &'static str {
+        match self.context.stats() {
+            Ok(stats) if stats.up.is_empty() => "; this host has no usable port: its links are down",
+            _ => "",
+        }
+    }
+
     /// Packets dropped that a right peer does not send.
     pub fn refused(&self, stats: &Stats) -> Vec<Refused> {
         refused::packets(stats, self.early.get().copied().unwrap_or(0))

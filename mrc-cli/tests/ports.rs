@@ -40,10 +40,15 @@ impl Pair {
         Self { fabric, server, client, start: Instant::now() }
     }
 
-    /// Runs `mrc lab` so many milliseconds after the start.
-    fn lab(&self, ms: u64, args: &[&str]) {
+    /// Waits until so many milliseconds after the start.
+    fn at(&self, ms: u64) {
         let at = self.start + Duration::from_millis(ms);
         std::thread::sleep(at.saturating_duration_since(Instant::now()));
+    }
+
+    /// Runs `mrc lab` so many milliseconds after the start.
+    fn lab(&self, ms: u64, args: &[&str]) {
+        self.at(ms);
         let prefix = &self.fabric.shape().prefix;
         let output = mrc(&[&["lab", "--prefix", prefix][..], args].concat()).output().unwrap();
         assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -53,13 +58,7 @@ impl Pair {
     fn finish(self, limit: Duration) -> [(Output, Value); 2] {
         let give_up = Instant::now() + limit;
         [self.client, self.server].map(|mut child| {
-            while child.try_wait().unwrap().is_none() {
-                if Instant::now() > give_up {
-                    child.kill().unwrap();
-                    panic!("still running after {limit:?}");
-                }
-                std::thread::sleep(Duration::from_millis(20));
-            }
+            end_by(&mut child, give_up);
             let output = child.wait_with_output().unwrap();
             let text = String::from_utf8_lossy(&output.stdout);
             let report = serde_json::from_str(&text)
@@ -67,6 +66,22 @@ impl Pair {
             (output, report)
         })
     }
+}
+
+/// Waits until the program has ended.
+fn end_by(child: &mut Child, give_up: Instant) {
+    while child.try_wait().unwrap().is_none() {
+        if Instant::now() > give_up {
+            child.kill().unwrap();
+            panic!("still running");
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn signal(child: &Child, name: &str) {
+    let kill = Command::new("kill").args([&format!("-{name}"), &child.id().to_string()]).status().unwrap();
+    assert!(kill.success());
 }
 
 /// Bytes per plane that the client sent from `from` on, in milliseconds of the run.
@@ -165,6 +180,55 @@ fn a_run_without_any_plane_ends_and_says_why() {
         assert_eq!(server.status.code(), Some(1), "{heard}");
         let told = heard["error"].as_str().unwrap();
         assert!(told == format!("the client gave up: {error}") || told.contains("no usable port"), "{told}");
+    }
+}
+
+/// The server of a client that was stopped gives up first, and the client finds its connection closed. Both say that they have
+/// no port.
+#[test]
+fn whoever_gives_up_first_without_any_plane_says_why() {
+    if skip("whoever_gives_up_first_without_any_plane_says_why") {
+        return;
+    }
+    let _alone = alone();
+    let mut pair = Pair::start("w", "18716", &["-n", "100000000", "-q", "2", "-s", "65536"]);
+    pair.lab(1_000, &["withdraw", "0"]);
+    pair.lab(1_000, &["withdraw", "1"]);
+    // The kernel may report a carrier up to a second late.
+    pair.at(2_500);
+    signal(&pair.client, "STOP");
+    end_by(&mut pair.server, Instant::now() + Duration::from_secs(15));
+    signal(&pair.client, "CONT");
+    let [(client, report), (server, heard)] = pair.finish(Duration::from_secs(10));
+    assert_eq!((client.status.code(), server.status.code()), (Some(1), Some(1)), "{report}\n{heard}");
+    let (error, told) = (report["error"].as_str().unwrap(), heard["error"].as_str().unwrap());
+    assert!(told.contains("peer vanished: keep-alive") && told.contains("no usable port"), "{told}");
+    assert!(error.contains("no usable port"), "{error}");
+}
+
+/// As above, with one message at a time.
+#[test]
+fn a_latency_run_without_any_plane_says_why() {
+    if skip("a_latency_run_without_any_plane_says_why") {
+        return;
+    }
+    let _alone = alone();
+    let prefix = format!("mrcp{}l", std::process::id());
+    let fabric = Fabric::up(Shape { prefix: prefix.clone(), ..Shape::default() }).unwrap().guarded();
+    let common = ["--prefix", &prefix, "--port", "18717"];
+    let side = |args: &[&str]| mrc(&[args, &common].concat()).spawn().unwrap();
+    let server = side(&["write-lat", "--lab", "hB"]);
+    let client = side(&["write-lat", "--lab", "hA", "localhost", "-n", "10000000"]);
+    std::thread::sleep(Duration::from_secs(2));
+    fabric.withdraw(0).unwrap();
+    fabric.withdraw(1).unwrap();
+    let give_up = Instant::now() + Duration::from_secs(20);
+    for mut child in [client, server] {
+        end_by(&mut child, give_up);
+        let output = child.wait_with_output().unwrap();
+        let says = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{says}");
+        assert!(says.contains("no usable port"), "{says}");
     }
 }
 

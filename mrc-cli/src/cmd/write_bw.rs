@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use mrc_afxdp::device::DeviceEvent;
-use mrc_core::Event;
+use mrc_core::{ErrorCause, Event};
 use mrc_lab::parse_rate;
 use serde::Serialize;
 
@@ -358,8 +358,9 @@ fn measure(
 pub fn failure(session: &Session) -> Option<String> {
     while let Some(event) = session.poll_event() {
         match event {
-            DeviceEvent::Engine(Event::QpError { qp, cause }) if cause != mrc_core::ErrorCause::Application => {
-                return Some(format!("QP {:#08x}: {}", qp.value(), cause.text()));
+            DeviceEvent::Engine(Event::QpError { qp, cause }) if cause != ErrorCause::Application => {
+                let ports = if cause == ErrorCause::PeerSilent { session.without_ports() } else { "" };
+                return Some(format!("QP {:#08x}: {}{ports}", qp.value(), cause.text()));
             }
             _ => {}
         }

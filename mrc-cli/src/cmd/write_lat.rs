@@ -181,7 +181,8 @@ fn write(session: &mut Session, remote: &QpAddress, size: u32, round: u64) -> an
 fn take_completion(session: &mut Session) -> anyhow::Result<bool> {
     let Some(completion) = session.cq.poll() else { return Ok(false) };
     if completion.status != mrc_verbs_shim::Status::Success {
-        bail!("write failed: {}", completion.status.text());
+        let why = failure(session).map_or(String::new(), |why| format!(": {why}"));
+        bail!("write failed: {}{why}", completion.status.text());
     }
     Ok(true)
 }
@@ -229,14 +230,14 @@ fn wait_for(
         if spins % 65_536 == 65_535 {
             match control.watch(Duration::from_millis(1))? {
                 crate::handshake::Peer::Done => return Ok(Waited::Ended),
-                crate::handshake::Peer::Vanished(why) => bail!("peer vanished: {why}"),
+                crate::handshake::Peer::Vanished(why) => bail!("peer vanished: {why}{}", session.without_ports()),
                 _ => {}
             }
             if let Some(why) = failure(session) {
                 bail!("{why}");
             }
             if start.elapsed() > PATIENCE {
-                bail!("no write from the peer for {} s", PATIENCE.as_secs());
+                bail!("no write from the peer for {} s{}", PATIENCE.as_secs(), session.without_ports());
             }
         }
     }
