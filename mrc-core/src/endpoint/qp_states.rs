@@ -169,7 +169,7 @@ impl Endpoint<'_> {
                 let (from, cfg, rng) = ((entries, &supply), &slot.path_cfg, &mut self.rng);
                 let started = slot.paths.start_with(slots, order, from, cfg, attr.selector, reachable, rng);
                 // Where chance has left an EV out, or in reserve, the next QP draws for itself.
-                let all = supply.on(reachable).into_iter().map(usize::from).sum::<usize>() == slot.paths.active_len();
+                let all = supply.all_on(reachable) == slot.paths.active_len();
                 (started, slot.paths.draw_of().filter(|_| all).map(|drawn| (drawn_for, drawn)))
             }
         };

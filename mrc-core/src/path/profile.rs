@@ -77,6 +77,11 @@ impl Supply {
         }
         planes
     }
+
+    /// Of all these planes together.
+    pub(crate) fn all_on(&self, ports: PortMask) -> usize {
+        self.on(ports).into_iter().fold(0, |all, count| all.wrapping_add(count.into()))
+    }
 }
 
 /// What is wrong with a profile.
@@ -378,6 +383,7 @@ mod tests {
         let supply = Supply::of(&entries);
         assert!(supply.denied && !Supply::of(&entries[..3]).denied);
         assert_eq!(supply.on(PortMask::ALL), [2, 1, 0, 0, 0, 0, 0, 1]);
+        assert_eq!((supply.all_on(PortMask::ALL), supply.all_on(PortMask::first(2))), (4, 3));
         assert_eq!(supply.on(PortMask::NONE.with(port(1))), [0, 1, 0, 0, 0, 0, 0, 0]);
     }
 
