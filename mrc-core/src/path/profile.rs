@@ -54,6 +54,7 @@ pub(crate) struct Supply {
 }
 
 impl Supply {
+    /// That of a whole profile.
     pub(crate) fn of(entries: &[EvEntry]) -> Self {
         let mut supply = Self { planes: [0; MAX_PLANES], denied: false };
         for entry in entries.iter().take(u16::MAX.into()) {

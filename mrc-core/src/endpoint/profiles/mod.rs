@@ -133,6 +133,7 @@ pub(super) struct Contents {
     pub(super) bare: bool,
     /// An EV has more than 16 bits.
     pub(super) wide: bool,
+    /// What QPs may draw.
     pub(super) supply: Supply,
 }
 

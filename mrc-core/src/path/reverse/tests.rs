@@ -180,3 +180,22 @@ fn what_a_received_packet_says_of_its_plane_is_read_ahead() {
     set.fetch(&asked);
     assert_eq!((asked.within(&set.probe_at), asked.within(&set.planes)), (1, 1));
 }
+
+/// Whatever gave a plane its EV, the cleared set is an empty one.
+#[test]
+fn a_cleared_set_is_empty() {
+    let port = PortNum::from_plane(3);
+    let entry = EvEntry::new(Ev(7), port);
+    let (entries, rng) = ([entry; 2], &mut Rng::new(1));
+    let choice = Choice { ev: entry.ev, index: EvIndex::NONE, entry: 0, port };
+    let mut sets = [const { ReverseSet::EMPTY }; 3];
+    let [started, allowed, learned] = &mut sets;
+    started.start(&entries, PortMask::ALL, rng);
+    allowed.heed_denylist(&entries, Some(port), rng);
+    learned.learn(choice);
+    for set in &mut sets {
+        assert_eq!(set.on(port).map(|choice| choice.ev), Some(entry.ev));
+        set.clear();
+        assert_eq!(std::format!("{set:?}"), std::format!("{:?}", ReverseSet::EMPTY));
+    }
+}
