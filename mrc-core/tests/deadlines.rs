@@ -96,6 +96,45 @@ fn a_peer_is_gone_after_three_probes_and_the_whole_budget() {
     }
 }
 
+/// While no port is up keep-alive asks nobody: at its end the ports are named, not the peer, and a port that comes back in time has
+/// three probes of its own.
+//= RETRY-003 test
+#[test]
+fn silence_without_a_port_is_not_the_peers() {
+    let budget = RETRY.budget_ns().unwrap();
+    let keepalive_ns = budget / 4;
+    let setup = Setup { keepalive_ns: [keepalive_ns, 0], ..Setup::default() };
+    for back in [None, Some(5)] {
+        net(1, &setup, Weather::default(), |net| {
+            net.post(0, 0, 0, 100).unwrap();
+            at(net, 1_000_000);
+            net.weather.dead = true;
+            let since = last_heard(net, keepalive_ns);
+            let set = |net: &mut Net<'_>, up| {
+                for plane in 0..2 {
+                    net.sides[0].engine.set_port(net.now, PortNum::from_plane(plane), up);
+                }
+                net.drain(0);
+            };
+            // One probe left. Three tries without a port, and the fourth is the end.
+            set(net, false);
+            at(net, since + 5 * keepalive_ns - 1);
+            assert_eq!(state(net), QpState::Rts);
+            let (end, cause) = match back {
+                None => (5, ErrorCause::NoUsablePort),
+                Some(tries) => {
+                    set(net, true);
+                    (tries + 3, ErrorCause::PeerSilent)
+                }
+            };
+            at(net, since + end * keepalive_ns - 1);
+            assert_eq!(state(net), QpState::Rts, "a port is back: {back:?}");
+            at(net, since + end * keepalive_ns);
+            assert_eq!(net.sides[0].info(0).cause, Some(cause));
+        });
+    }
+}
+
 /// A peer that was never heard may not have begun: it is asked, and not given up.
 //= RETRY-003 test
 #[test]

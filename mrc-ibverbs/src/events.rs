@@ -176,11 +176,11 @@ impl Hub {
         let qps = self.qps.lock();
         let Some(listener) = qps.get(&qpn) else { return };
         listener.state.store(QPS_ERR, Ordering::Release);
-        // A requester's failure is told by its completions.
+        // A requester's failure is told by its completions; one that a queue pair which only receives may find has an event.
         let event_type = match cause {
             ErrorCause::RequestInvalid | ErrorCause::RequestWimm | ErrorCause::RequestNoReceive => EVENT_QP_REQ_ERR,
             ErrorCause::RequestAccess => EVENT_QP_ACCESS_ERR,
-            ErrorCause::RequestFailed | ErrorCause::PeerSilent => EVENT_QP_FATAL,
+            ErrorCause::RequestFailed | ErrorCause::PeerSilent | ErrorCause::NoUsablePort => EVENT_QP_FATAL,
             ErrorCause::Application => return,
             _ => return,
         };
@@ -482,6 +482,8 @@ mod tests {
             (ErrorCause::RequestNoReceive, Some(EVENT_QP_REQ_ERR)),
             (ErrorCause::RequestAccess, Some(EVENT_QP_ACCESS_ERR)),
             (ErrorCause::RequestFailed, Some(EVENT_QP_FATAL)),
+            (ErrorCause::PeerSilent, Some(EVENT_QP_FATAL)),
+            (ErrorCause::NoUsablePort, Some(EVENT_QP_FATAL)),
             (ErrorCause::RemoteAccess, None),
             (ErrorCause::RetryExceeded, None),
             (ErrorCause::PostRefused, None),

@@ -359,8 +359,7 @@ pub fn failure(session: &Session) -> Option<String> {
     while let Some(event) = session.poll_event() {
         match event {
             DeviceEvent::Engine(Event::QpError { qp, cause }) if cause != ErrorCause::Application => {
-                let ports = if cause == ErrorCause::PeerSilent { session.without_ports() } else { "" };
-                return Some(format!("QP {:#08x}: {}{ports}", qp.value(), cause.text()));
+                return Some(format!("QP {:#08x}: {}", qp.value(), cause.text()));
             }
             _ => {}
         }

@@ -118,8 +118,10 @@ pub(crate) struct Requester {
     reorder_pkts_min: u16,
     reorder_factor: u16,
     last_retry: Instant,
-    /// Keep-alive probes since the sign of life at `keepalive_from`.
+    /// Keep-alive probes since the sign of life at `keepalive_from`, or tries without a port.
     keepalive_probes: u8,
+    /// Whether they could not leave, because no port was up.
+    keepalive_unheard: bool,
     keepalive_from: Instant,
     /// When the QP began to send; a later sign of life shows that the peer began as well.
     started: Instant,
@@ -161,6 +163,7 @@ impl Requester {
         next_tail_probe: Instant::FAR,
         next_keepalive: Instant::ZERO,
         keepalive_probes: 0,
+        keepalive_unheard: false,
         keepalive_from: Instant::ZERO,
         started: Instant::ZERO,
         base_rtt: BaseRtt::new(Instant::ZERO, 0, 0),
@@ -490,7 +493,7 @@ crate::image::stored!(struct Requester {
     wimm_tx, wimm_inflight, begin_gate, was_heard, resend_tail, dynamic_mpr, resource_nacks, retry_cnt, retry, trimming, blame_silence,
     next_scan, next_tail_probe, tack_wait, next_release, path_retry, portless, next_probe, tail_probe_ns, last_path, srtt_ns,
     target_delay_ns, base_rtt, lateness, reorder_pkts_min, reorder_factor, last_retry, keepalive_ns, next_keepalive,
-    keepalive_probes, keepalive_from, started, probe_rate_limit_ns, reorder, probes,
+    keepalive_probes, keepalive_unheard, keepalive_from, started, probe_rate_limit_ns, reorder, probes,
 });
 
 #[cfg(test)]

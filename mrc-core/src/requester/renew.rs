@@ -13,8 +13,8 @@ impl Requester {
             next_rqmsn, wimm_tx, wimm_inflight, begin_gate, was_heard, resend_tail, dynamic_mpr, retry_cnt, resource_nacks,
             retry, trimming, blame_silence, next_scan, next_tail_probe, tack_wait, next_release, path_retry, portless,
             next_probe, tail_probe_ns, last_path, srtt_ns, base_rtt, target_delay_ns, keepalive_ns, next_keepalive, lateness,
-            reorder, reorder_pkts_min, reorder_factor, last_retry, keepalive_probes, keepalive_from, started,
-            probe_rate_limit_ns,
+            reorder, reorder_pkts_min, reorder_factor, last_retry, keepalive_probes, keepalive_unheard, keepalive_from,
+            started, probe_rate_limit_ns,
         } but { probes });
         self.probes.end();
     }

@@ -259,13 +259,17 @@ impl TxSide<'_, '_> {
         }
     }
 
-    /// Asks a silent peer for a sign of life; fails when it gave none for the whole retry budget.
+    /// Asks a silent peer for a sign of life; fails when it gave none for the whole retry budget. While no port is up nobody
+    /// can be asked, and the silence is no fault of the peer: tries with and without a port do not add up.
+    //= RETRY-003
     fn keep_alive(&mut self, now: Instant, ports: PortMask) -> Option<ErrorCause> {
         if self.qp.req.keepalive_ns == 0 || now < self.keepalive_deadline() {
             return None;
         }
-        if self.qp.req.keepalive_from != self.qp.req.last_heard {
-            (self.qp.req.keepalive_from, self.qp.req.keepalive_probes) = (self.qp.req.last_heard, 0);
+        let unheard = ports.is_empty();
+        if self.qp.req.keepalive_from != self.qp.req.last_heard || self.qp.req.keepalive_unheard != unheard {
+            self.qp.req.keepalive_from = self.qp.req.last_heard;
+            (self.qp.req.keepalive_probes, self.qp.req.keepalive_unheard) = (0, unheard);
         }
         let silent = now.since(self.qp.req.last_heard);
         let begun = self.qp.req.last_heard > self.qp.req.started;
@@ -274,7 +278,7 @@ impl TxSide<'_, '_> {
             && self.qp.req.keepalive_probes >= KEEPALIVE_PROBES
             && self.qp.req.retry.budget_ns().is_some_and(|budget| silent > budget)
         {
-            return Some(ErrorCause::PeerSilent);
+            return Some(if unheard { ErrorCause::NoUsablePort } else { ErrorCause::PeerSilent });
         }
         self.qp.req.keepalive_probes = self.qp.req.keepalive_probes.saturating_add(1);
         if self.qp.paths.usable_ports().is_empty() {
