@@ -15,7 +15,7 @@ const PROTOCOL: &str = "mrc-perf/1";
 
 /// Begins the line that asks for a check.
 const CHECK: &str = "check ";
-/// Begins the line that says why a client does not go on.
+/// Begins the line that says why a side does not go on.
 const GAVE_UP: &str = "gave-up ";
 
 const PATH_MTUS: [u16; 5] = [256, 512, 1024, 2048, 4096];
@@ -33,7 +33,7 @@ const SLOW_BYTES: u64 = 1 << 26;
 const MAX_LINE: usize = 1 << 20;
 const TOO_LONG: &str = "sent a line of more than 1 MiB";
 
-/// Letters of what a client says of its end that are shown.
+/// Letters of what a side says of its end that are shown.
 const MOST_SAID: usize = 400;
 
 /// Connections that have not said who they are; one more, and the oldest is closed.
@@ -332,26 +332,22 @@ impl Control {
         self.tell(verdict)
     }
 
-    /// Why the connection to the peer is broken, if it is. Does not wait.
-    pub fn broken(&self) -> Option<String> {
-        let look = || {
-            let stream = self.reader.stream();
-            stream.set_nonblocking(true)?;
-            let seen = stream.peek(&mut [0]);
-            stream.set_nonblocking(false)?;
-            seen
-        };
-        match look() {
-            Ok(0) => Some(format!("{} closed its control connection", self.peer)),
-            Ok(_) => None,
-            Err(error) if error.kind() == ErrorKind::WouldBlock => None,
-            Err(error) => Some(format!("control connection to {}: {error}", self.peer)),
-        }
+    /// Looks whether the peer said something or vanished. Does not wait.
+    pub fn glance(&mut self) -> anyhow::Result<Peer> {
+        self.reader.stream().set_nonblocking(true)?;
+        let line = self.reader.read();
+        self.reader.stream().set_nonblocking(false)?;
+        self.said(line)
     }
 
-    /// Looks for up to `wait` whether the peer said something or vanished.
+    /// As [`Control::glance`], for up to `wait`.
     pub fn watch(&mut self, wait: Duration) -> anyhow::Result<Peer> {
-        let line = match self.reader.read_by(Instant::now() + wait) {
+        let line = self.reader.read_by(Instant::now() + wait);
+        self.said(line)
+    }
+
+    fn said(&self, line: std::io::Result<Line>) -> anyhow::Result<Peer> {
+        let line = match line {
             Ok(Line::Whole(line)) => line,
             Ok(Line::Waiting) => return Ok(Peer::Quiet),
             Ok(Line::Closed) => return Ok(Peer::Vanished(format!("{} closed its control connection", self.peer))),
@@ -527,31 +523,46 @@ mod tests {
         }
     }
 
+    /// Either side may give up, and the other hears why.
     #[test]
-    fn a_client_that_gives_up_is_told_from_one_that_is_done() {
-        let (mut client, mut server) = pair();
-        client.give_up("2 messages did not complete:\n\x1b[2Jno plane leads to the peer");
-        client.done();
-        let heard = std::iter::repeat_with(|| server.watch(Duration::from_secs(5)).unwrap());
-        let told: Vec<Peer> = heard.filter(|heard| *heard != Peer::Quiet).take(2).collect();
-        let why = "2 messages did not complete: \\u{1b}[2Jno plane leads to the peer";
-        assert_eq!(told, [Peer::GaveUp(why.to_owned()), Peer::Done]);
+    fn a_side_that_gives_up_is_told_from_one_that_is_done() {
+        for swapped in [false, true] {
+            let (mut said, mut heard) = pair();
+            if swapped {
+                std::mem::swap(&mut said, &mut heard);
+            }
+            said.give_up("2 messages did not complete:\n\x1b[2Jno plane leads to the peer");
+            said.done();
+            let heard = std::iter::repeat_with(|| heard.watch(Duration::from_secs(5)).unwrap());
+            let told: Vec<Peer> = heard.filter(|heard| *heard != Peer::Quiet).take(2).collect();
+            let why = "2 messages did not complete: \\u{1b}[2Jno plane leads to the peer";
+            assert_eq!(told, [Peer::GaveUp(why.to_owned()), Peer::Done]);
+        }
     }
 
     #[test]
-    fn a_broken_connection_is_seen_without_waiting() {
-        let (client, server) = pair();
-        assert_eq!(client.broken(), None);
-        server.reader.stream().write_all(b"x").unwrap();
-        assert_eq!(client.broken(), None);
-        let (client, server) = pair();
+    fn a_glance_does_not_wait() {
+        let (mut client, mut server) = pair();
+        let soon = |client: &mut Control| {
+            let give_up = Instant::now() + Duration::from_secs(5);
+            loop {
+                match client.glance().unwrap() {
+                    Peer::Quiet => assert!(Instant::now() < give_up, "what the peer does goes unnoticed"),
+                    seen => return seen,
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        };
+        assert_eq!(client.glance().unwrap(), Peer::Quiet);
+        server.reader.stream().write_all(b"gave-").unwrap();
+        assert_eq!(client.glance().unwrap(), Peer::Quiet);
+        server.reader.stream().write_all(b"up no port\n").unwrap();
+        assert_eq!(soon(&mut client), Peer::GaveUp("no port".to_owned()));
+        server.done();
         drop(server);
-        let give_up = Instant::now() + Duration::from_secs(5);
-        while client.broken().is_none() {
-            assert!(Instant::now() < give_up, "a closed connection goes unnoticed");
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        assert!(client.broken().unwrap().contains("closed its control connection"));
+        assert_eq!(soon(&mut client), Peer::Done);
+        let Peer::Vanished(why) = soon(&mut client) else { panic!("the connection is closed") };
+        assert!(why.contains("closed its control connection"), "{why}");
     }
 
     #[test]

@@ -16,7 +16,7 @@ use serde::Serialize;
 use self::book::Book;
 use self::in_flight::InFlight;
 use crate::content::Content;
-use crate::handshake::Control;
+use crate::handshake::{Control, Peer};
 use crate::interrupt::Interrupt;
 use crate::selector::Paths;
 use crate::session::Session;
@@ -124,7 +124,7 @@ pub struct Load<'a> {
     /// This side.
     pub session: &'a mut Session,
     /// The connection to the peer's program, which says at once that it is gone.
-    pub control: &'a Control,
+    pub control: &'a mut Control,
     /// The peer's QPs.
     pub remotes: &'a [QpAddress],
     /// All paths.
@@ -202,7 +202,7 @@ impl Load<'_> {
             let open = in_flight.total();
             if let Some(why) = peer.look(self.session, self.control, elapsed)? {
                 let ports = self.session.without_ports();
-                error = Some(format!("peer vanished: {why}; {open} messages did not complete{ports}"));
+                error = Some(format!("{why}; {open} messages did not complete{ports}"));
                 break;
             }
             if let Some(why) = limit.and_then(|limit| peer.gives_up(elapsed, limit, open)) {
@@ -275,8 +275,8 @@ struct PeerWatch {
 }
 
 impl PeerWatch {
-    /// Looks now and then; why the connection to the peer is broken, if it is.
-    fn look(&mut self, session: &Session, control: &Control, elapsed: Duration) -> anyhow::Result<Option<String>> {
+    /// Looks now and then; why the peer does not go on, if so.
+    fn look(&mut self, session: &Session, control: &mut Control, elapsed: Duration) -> anyhow::Result<Option<String>> {
         if elapsed < self.next_glance {
             return Ok(None);
         }
@@ -286,7 +286,11 @@ impl PeerWatch {
         if std::mem::replace(&mut self.answers, answers) != answers {
             self.answered = elapsed;
         }
-        Ok(control.broken())
+        Ok(match control.glance()? {
+            Peer::GaveUp(why) => Some(format!("the server gave up: {why}")),
+            Peer::Vanished(why) => Some(format!("peer vanished: {why}")),
+            _ => None,
+        })
     }
 
     /// Why a run that should have ended at `limit` waits no longer for the `open` messages in flight. They complete as long as

@@ -213,6 +213,9 @@ fn serve(args: &Args) -> anyhow::Result<ExitCode> {
             }
         }
         if let Some(why) = failure(&session) {
+            if !finished {
+                control.give_up(&why);
+            }
             // The control connection says more than the flush it caused.
             error.get_or_insert(why);
             finished = true;
@@ -286,7 +289,7 @@ fn client(args: &Args, server: &str) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
     let interrupt = Interrupt::install()?;
     let mut posted = vec![0; qps];
-    let runs = measure(args, &mut session, &control, &remotes, &paths, &interrupt, &mut posted)?;
+    let runs = measure(args, &mut session, &mut control, &remotes, &paths, &interrupt, &mut posted)?;
     // After an error messages are missing anyway.
     let verdict = (args.check && runs.iter().all(|run| run.error.is_none())).then(|| control.ask_for_check(&posted));
     let verdict = verdict.transpose()?;
@@ -317,7 +320,7 @@ fn client(args: &Args, server: &str) -> anyhow::Result<ExitCode> {
 fn measure(
     args: &Args,
     session: &mut Session,
-    control: &Control,
+    control: &mut Control,
     remotes: &[mrc_verbs_shim::QpAddress],
     paths: &Paths,
     interrupt: &Interrupt,

@@ -10,7 +10,7 @@ use mrc_verbs_shim::{QpAddress, WriteWr};
 use serde::Serialize;
 
 use super::write_bw::{addresses, failure, remotes};
-use crate::handshake::{Control, Hello};
+use crate::handshake::{Control, Hello, Peer};
 use crate::interrupt::{self, Interrupt};
 use crate::out::outln;
 use crate::session::{DeviceArgs, Nic, Session};
@@ -102,19 +102,27 @@ fn serve(args: &Args) -> anyhow::Result<ExitCode> {
     let mut session = opened.context("no session")?;
     let remote = *remotes(&hello).first().context("the client offers no queue pair")?;
     control.barrier()?;
-    let mut round = 1u64;
+    let mut served = 0;
     // The client's last value is followed by the end of its control connection.
-    let ended = loop {
-        match wait_for(&mut session, &mut control, hello.size, round, &interrupt)? {
-            Waited::Arrived => write(&mut session, &remote, hello.size, round)?,
-            ended => break ended,
+    let ended = or_say_why(&mut control, |control| {
+        loop {
+            let round = served + 1;
+            match wait_for(&mut session, control, hello.size, round, &interrupt)? {
+                Waited::Arrived => write(&mut session, &remote, hello.size, round)?,
+                ended => return Ok(ended),
+            }
+            served = round;
         }
-        round += 1;
-    };
+    })?;
     if !args.json {
-        outln!("{} round trips served", round - 1);
+        outln!("{served} round trips served");
     }
     Ok(ended.exit_code())
+}
+
+/// Runs `rounds`; when they fail, the peer is told why before the connection closes.
+fn or_say_why<T>(control: &mut Control, rounds: impl FnOnce(&mut Control) -> anyhow::Result<T>) -> anyhow::Result<T> {
+    rounds(control).inspect_err(|why| control.give_up(&format!("{why:#}")))
 }
 
 fn client(args: &Args, server: &str) -> anyhow::Result<ExitCode> {
@@ -133,23 +141,22 @@ fn client(args: &Args, server: &str) -> anyhow::Result<ExitCode> {
     let bar = if args.json { ProgressBar::hidden() } else { ProgressBar::new(args.iterations).with_style(style) };
     let interrupt = Interrupt::install()?;
     let mut half_ns = Vec::with_capacity(args.iterations as usize);
-    let mut ended = Waited::Arrived;
-    for round in 1..=args.iterations {
-        let start = Instant::now();
-        write(&mut session, &remote, args.size, round)?;
-        match wait_for(&mut session, &mut control, args.size, round, &interrupt)? {
-            Waited::Arrived => {}
-            Waited::Ended => bail!("the server stopped after {} round trips", round - 1),
-            Waited::Interrupted => {
-                ended = Waited::Interrupted;
-                break;
+    let ended = or_say_why(&mut control, |control| {
+        for round in 1..=args.iterations {
+            let start = Instant::now();
+            write(&mut session, &remote, args.size, round)?;
+            match wait_for(&mut session, control, args.size, round, &interrupt)? {
+                Waited::Arrived => {}
+                Waited::Ended => bail!("the server stopped after {} round trips", round - 1),
+                Waited::Interrupted => return Ok(Waited::Interrupted),
+            }
+            half_ns.push(start.elapsed().as_nanos() as u64 / 2);
+            if round % 256 == 0 {
+                bar.set_position(round);
             }
         }
-        half_ns.push(start.elapsed().as_nanos() as u64 / 2);
-        if round % 256 == 0 {
-            bar.set_position(round);
-        }
-    }
+        Ok(Waited::Arrived)
+    })?;
     bar.finish_and_clear();
     control.done();
     if !half_ns.is_empty() {
@@ -229,8 +236,9 @@ fn wait_for(
         }
         if spins % 65_536 == 65_535 {
             match control.watch(Duration::from_millis(1))? {
-                crate::handshake::Peer::Done => return Ok(Waited::Ended),
-                crate::handshake::Peer::Vanished(why) => bail!("peer vanished: {why}{}", session.without_ports()),
+                Peer::Done => return Ok(Waited::Ended),
+                Peer::GaveUp(why) => bail!("the peer gave up: {why}"),
+                Peer::Vanished(why) => bail!("peer vanished: {why}{}", session.without_ports()),
                 _ => {}
             }
             if let Some(why) = failure(session) {
