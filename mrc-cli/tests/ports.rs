@@ -205,7 +205,7 @@ fn whoever_gives_up_first_without_any_plane_says_why() {
     assert!(error.starts_with(&format!("the server gave up: {told}; ")), "{error}");
 }
 
-/// As above, with one message at a time.
+/// As above, with one message at a time: whoever gives up last heard why the other one did.
 #[test]
 fn a_latency_run_without_any_plane_says_why() {
     if skip("a_latency_run_without_any_plane_says_why") {
@@ -222,13 +222,15 @@ fn a_latency_run_without_any_plane_says_why() {
     fabric.withdraw(0).unwrap();
     fabric.withdraw(1).unwrap();
     let give_up = Instant::now() + Duration::from_secs(20);
-    for mut child in [client, server] {
+    let both = [client, server].map(|mut child| {
         end_by(&mut child, give_up);
         let output = child.wait_with_output().unwrap();
-        let says = String::from_utf8_lossy(&output.stderr);
+        let says = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(1), "{says}");
         assert!(says.contains("no usable port"), "{says}");
-    }
+        says
+    });
+    assert!(both.iter().any(|says| says.contains("the peer gave up: ")), "{both:?}");
 }
 
 /// What is in flight when the time is over ends, however long it takes, as long as answers come.

@@ -213,9 +213,7 @@ fn serve(args: &Args) -> anyhow::Result<ExitCode> {
             }
         }
         if let Some(why) = failure(&session) {
-            if !finished {
-                control.give_up(&why);
-            }
+            control.give_up(&why);
             // The control connection says more than the flush it caused.
             error.get_or_insert(why);
             finished = true;
