@@ -48,21 +48,24 @@ trap 'rm -rf "$stage"' EXIT
 # put MODE FROM TO: installs one file.
 put() { install -D -m "$1" "$2" "$3"; }
 
-# package NAME DEPENDS DESCRIPTION: makes the package of what lies in $stage/NAME.
+# package NAME RELATIONS DESCRIPTION: makes the package of what lies in $stage/NAME, with the scripts of packaging/debian.
 package() {
-    local name=$1 depends=$2 dir=$stage/$1
+    local name=$1 relations=$2 dir=$stage/$1 script
     put 644 LICENSE-MIT "$dir/usr/share/doc/$name/LICENSE-MIT"
     put 644 LICENSE-APACHE "$dir/usr/share/doc/$name/LICENSE-APACHE"
     printf 'mrc: MIT or Apache 2.0, at your choice. Both texts lie beside this file.\n' >"$dir/usr/share/doc/$name/copyright"
     gzip -9nc CHANGELOG.md >"$dir/usr/share/doc/$name/changelog.gz"
     mkdir -p "$dir/DEBIAN"
+    for script in packaging/debian/"$name".*; do
+        [ ! -e "$script" ] || put 755 "$script" "$dir/DEBIAN/${script##*.}"
+    done
     cat >"$dir/DEBIAN/control" <<EOF
 Package: $name
 Version: $version
 Architecture: $arch
 Maintainer: The MRC in software project <mrc@example.invalid>
 Installed-Size: $(du -sk --apparent-size "$dir" | cut -f1)
-Depends: $depends
+$relations
 Section: net
 Priority: optional
 Description: $3
@@ -90,7 +93,8 @@ mkdir -p "$dir/usr/share/bash-completion/completions" "$dir/usr/share/zsh/vendor
 for unit in packaging/systemd/*.service; do put 644 "$unit" "$dir/usr/lib/systemd/system/$(basename "$unit")"; done
 put 644 dissector/mrc.lua "$dir/usr/share/mrc/mrc.lua"
 for page in docs/*.md; do put 644 "$page" "$dir/usr/share/doc/mrc/$(basename "$page")"; done
-package mrc "libc6 (>= 2.34), libgcc-s1" "MRC (Multipath Reliable Connection) in software
+package mrc "Depends: libc6 (>= 2.34), libgcc-s1
+Recommends: iproute2 (>= 6.1)" "MRC (Multipath Reliable Connection) in software
  RDMA writes over many paths and planes without special hardware: a userspace
  NIC over AF_XDP and SRv6, fabrics of network namespaces to break, a simulator,
  conformance tests. iproute2 6.1 is needed for fabrics."
@@ -121,6 +125,6 @@ Version: $version
 Cflags: -I/usr/include/mrc
 Libs: -L/usr/lib/mrc -Wl,-rpath,/usr/lib/mrc -l_mrc
 EOF
-package libmrc-dev "mrc (= $version)" "headers and static library of MRC in software
+package libmrc-dev "Depends: mrc (= $version)" "headers and static library of MRC in software
  mrc_core.h and libmrc_core.a for NIC firmware, mrc.h for programs over verbs,
  and their pkg-config files."

@@ -5,10 +5,11 @@
 #   FOLDER  where packaging/build.sh put the packages
 #
 # Boots systemd in a throw-away copy of ROOT, with a network and processes of its own. Then it breaks a link of a fabric: the
-# collector must name it, and an agent must deny the plane to a device. Needs root, and cgroup v2 mounted anywhere.
+# collector must name it, and an agent must deny the plane to a device. An upgrade must restart the services, a removal end them.
+# Needs root, and cgroup v2 mounted anywhere.
 set -euo pipefail
 [ "$(id -u)" = 0 ] || { echo "units.sh: root is needed for namespaces" >&2; exit 3; }
-[ $# = 2 ] || { sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 2; }
+[ $# = 2 ] || { sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 2; }
 root=$(realpath "$1") packages=$(realpath "$2")
 if [ "${MRC_UNITS_INSIDE:-}" != 1 ]; then
     tree=$(findmnt -nt cgroup2 -o TARGET | head -1)
@@ -87,7 +88,27 @@ eventually 50 denied || fails "the agent denies nothing"
 inside mrc lab impair p0-hA --clear >/dev/null
 says "an agent denies a lossy plane to a device"
 
+inside systemctl enable $units >/dev/null 2>&1
+processes() { inside systemctl show --value -p MainPID $units | grep -v '^$' || true; }
+before=$(processes)
+inside sh -c 'dpkg -i /packages/*.deb' >/dev/null
+inside systemctl is-active --quiet $units || fails "a service does not run after an upgrade"
+for process in $before; do
+    [ -z "$(processes | grep -x "$process")" ] || fails "process $process runs the program of before the upgrade"
+done
+says "an upgrade restarts the services"
+
 inside systemctl stop $units
 [ -z "$(inside systemctl --failed --plain --no-legend)" ] || fails "a unit failed"
 says "the units stop"
+inside systemctl start $units
+eventually 30 told p0-t0a-t1b healthy || fails "the collector has no map"
+before=$(processes)
 inside mrc lab down >/dev/null
+inside dpkg -P libmrc-dev mrc >/dev/null 2>&1
+for process in $before; do
+    ! inside kill -0 "$process" 2>/dev/null || fails "process $process runs without its program"
+done
+left=$(inside find /etc/systemd /var/lib -name "mrc*" -not -path "*/dpkg/*")
+[ -z "$left" ] || fails "left behind: $left"
+says "a removal ends the services and takes links and history along"
