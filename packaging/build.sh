@@ -30,6 +30,7 @@ umask 022
 echo "== mrc $version ($MRC_COMMIT) for $arch"
 cargo build --release --locked -p mrc-transport -p mrc-ibverbs -p mrc-libmrc
 # The static library is a workspace of its own, so Cargo puts the place of the crates beside it into symbol names: give it one place.
+# It always has link-time optimisation: without it calls of a panic remain, and no program can be linked with it.
 fixed=/tmp/mrc-package-source
 exec 9>"$fixed.lock" && flock 9
 ln -sfn "$root" "$fixed"
@@ -37,6 +38,7 @@ ln -sfn "$root" "$fixed"
 [ "$(readlink "$fixed")" = "$root" ] && [ "$(stat -c %u "$fixed")" = "$(id -u)" ] ||
     { echo "build.sh: $fixed is in the way and not ours: remove it" >&2; exit 3; }
 RUSTFLAGS="$RUSTFLAGS --remap-path-prefix=$fixed=/usr/src/mrc" \
+    env -u CARGO_PROFILE_RELEASE_LTO -u CARGO_PROFILE_RELEASE_CODEGEN_UNITS \
     cargo build --release --locked --manifest-path "$fixed/mrc-core-c/static/Cargo.toml"
 rm "$fixed"
 flock -u 9
@@ -122,9 +124,11 @@ cat >"$dir/usr/lib/$triple/pkgconfig/mrc.pc" <<EOF
 Name: mrc
 Description: MRC API (lib_mrc.so) over the verbs of the same project
 Version: $version
+Requires: libibverbs
 Cflags: -I/usr/include/mrc
 Libs: -L/usr/lib/mrc -Wl,-rpath,/usr/lib/mrc -l_mrc
 EOF
-package libmrc-dev "Depends: mrc (= $version)" "headers and static library of MRC in software
+package libmrc-dev "Depends: mrc (= $version)
+Recommends: libibverbs-dev, pkg-config" "headers and static library of MRC in software
  mrc_core.h and libmrc_core.a for NIC firmware, mrc.h for programs over verbs,
- and their pkg-config files."
+ and their pkg-config files. mrc.h needs the verbs header of libibverbs-dev."

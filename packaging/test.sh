@@ -2,6 +2,7 @@
 # Shows that the packages work: packaging/test.sh ROOT FOLDER [OTHER_FOLDER]
 #
 #   ROOT          a clean Debian: debootstrap --variant=minbase --include=iproute2 bookworm ROOT
+#                 with gcc,libc6-dev,pkg-config,libibverbs-dev C programs are built with the headers, too
 #   FOLDER        where packaging/build.sh put the packages
 #   OTHER_FOLDER  a second build of the same commit, compared byte by byte
 #
@@ -9,7 +10,7 @@
 # Prints the time from installation to the first bytes that arrived. Needs root.
 set -euo pipefail
 [ "$(id -u)" = 0 ] || { echo "test.sh: root is needed for chroot and network namespaces" >&2; exit 3; }
-[ $# -ge 2 ] || { sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 2; }
+[ $# -ge 2 ] || { sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 2; }
 root=$(realpath "$1") packages=$(realpath "$2") other=${3:-}
 
 if [ "${MRC_TEST_INSIDE:-}" != 1 ]; then
@@ -54,6 +55,33 @@ if command -v systemd-analyze >/dev/null; then
     says "systemd accepts the units"
 fi
 inside dpkg --verify mrc libmrc-dev && says "every file has its recorded sum"
+
+if inside sh -c 'command -v cc && command -v pkg-config && pkg-config --exists libibverbs' >/dev/null; then
+    cat >"$at/run/mrc.c" <<'EOF'
+#include <mrc.h>
+#include <mrc_ctl.h>
+int main(void) {
+    uint32_t now = 0, last = 0, vendor = 0, last_vendor = 0;
+    int devices = 0;
+    struct ibv_device **list = ibv_get_device_list(&devices);
+    mrc_query_version(&now, &last, &vendor, &last_vendor);
+    if (list != 0) ibv_free_device_list(list);
+    return devices;
+}
+EOF
+    cat >"$at/run/mrc-core.c" <<'EOF'
+#include <mrc_core.h>
+int main(void) {
+    struct mrc_core_config config;
+    mrc_core_config_default(&config);
+    return config.abi != MRC_CORE_ABI || mrc_core_storage_size(&config.limits) == 0;
+}
+EOF
+    for package in mrc mrc-core; do
+        inside sh -c "cc -Wall -Werror -o /run/with-$package /run/$package.c \$(pkg-config --cflags --libs $package) && /run/with-$package"
+    done
+    says "C programs are built with the pkg-config files, and run"
+fi
 
 if inside ip -V >/dev/null 2>&1; then
     inside mrc lab up >/dev/null
