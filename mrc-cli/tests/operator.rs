@@ -4,7 +4,7 @@
 mod common;
 
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use common::{alone, folder, json, spawn};
@@ -264,6 +264,40 @@ fn an_interrupted_lab_up_leaves_nothing() {
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(up.id().cast_signed()), nix::sys::signal::SIGTERM).unwrap();
     assert_eq!(finish(up).status.code(), Some(130));
     assert_eq!(there(), 0);
+}
+
+/// Exporters and scripts read the counters of RDMA devices below `/sys/class/infiniband`; the directory was empty.
+#[test]
+fn verbs_run_shows_the_counters_of_the_hosts_device_while_they_grow() {
+    if skip("verbs_run_shows_the_counters_of_the_hosts_device_while_they_grow") {
+        return;
+    }
+    let _alone = alone();
+    let fabric = fabric("sys");
+    let library = folder("sys").join("libibverbs.so");
+    std::fs::write(&library, b"").unwrap();
+    let prefix = &fabric.shape().prefix;
+    let common = ["--prefix", prefix, "--port", "18718"];
+    let _server = common::start(&[&["write-bw", "--lab", "hB"][..], &common].concat());
+    let _client = common::start(&[&["write-bw", "--lab", "hA", "localhost", "-D", "60"][..], &common].concat());
+    // Twice, until each has grown: words sent by the client, words that the server received.
+    let grow = "cd /sys/class/infiniband/mrc0/ports/1 && cat hw_counters/lifespan hw_counters/discard_icrc || exit 1
+        first=0; for _ in 1 2; do until now=$(cat counters/$0) || exit 1; [ $now -gt $first ]; do sleep 0.1; done; first=$now; done";
+    let view = |host: &str, script: &str, counter: &str| {
+        let (config, namespace) = (host_file(&fabric, "sys", host), format!("{prefix}-{host}"));
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &namespace, common::MRC, "verbs-run", "--config"]).arg(config);
+        command.arg("--library").arg(&library).args(["--", "sh", "-c", script, counter]);
+        finish(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
+    };
+    for (host, counter) in [("hA", "port_xmit_data"), ("hB", "port_rcv_data")] {
+        let output = view(host, grow, counter);
+        assert!(output.status.success(), "{host}: {}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "1000\n0\n", "{host}");
+    }
+    // Nothing of the other host: only the client sends data.
+    let output = view("hB", "cat /sys/class/infiniband/mrc0/ports/1/counters/$0", "port_xmit_data");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "0\n", "{output:?}");
 }
 
 /// A process that was stopped made the mapper's agent on its host blind, and `mrc stats` said that it has no device.

@@ -1,6 +1,8 @@
 //! `mrc verbs-run`: runs a program written for RDMA hardware over this library: the library path, the configuration, and
 //! `/sys/class/infiniband` and `/dev/infiniband` for programs that insist on them, in a mount namespace that nobody else sees.
 
+mod counters;
+
 use std::fs;
 use std::io::Write as _;
 use std::os::fd::AsRawFd as _;
@@ -9,6 +11,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus};
 
+use self::counters::Live;
 use crate::interrupt;
 use crate::usage::usage;
 use anyhow::{Context as _, anyhow, bail};
@@ -92,11 +95,16 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let in_lab = args.lab.is_some();
     let start = || {
         let view = !args.no_sysfs && geteuid().is_root();
+        // Their files are current for as long as the program runs.
+        let mut counters = None;
         if view {
-            sysfs_view(&host, &scratch.0, in_lab).context("making a private /sys (--no-sysfs does without)")?;
+            let sysfs = sysfs_view(&host, &scratch.0, in_lab);
+            counters = Some(sysfs.context("making a private /sys (--no-sysfs does without)")?);
             dev_view().context("making a private /dev (--no-sysfs does without)")?;
         }
-        supervise(&mut command).map_err(|error| {
+        let status = supervise(&mut command);
+        drop(counters);
+        status.map_err(|error| {
             let missing = error.chain().any(|cause| {
                 cause.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::NotFound)
             });
@@ -235,7 +243,7 @@ fn ignored(status: &str) -> u64 {
 ///
 /// The kernel lets nobody make files in sysfs, so `/sys/class` is replaced: links to all that was there, and directories of
 /// ours. The links lead into a second mount of the whole `/sys`, since what they lead to has relative links itself.
-fn sysfs_view(host: &HostFile, scratch: &Path, fresh: bool) -> anyhow::Result<()> {
+fn sysfs_view(host: &HostFile, scratch: &Path, fresh: bool) -> anyhow::Result<Live> {
     unshare(CloneFlags::CLONE_NEWNS)?;
     let none = None::<&str>;
     mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none)?;
@@ -253,7 +261,8 @@ fn sysfs_view(host: &HostFile, scratch: &Path, fresh: bool) -> anyhow::Result<()
             symlink(entry.path(), Path::new("/sys/class").join(entry.file_name()))?;
         }
     }
-    describe(host, Path::new("/sys/class"))
+    let port = describe(host, Path::new("/sys/class"))?;
+    Live::start(host, &port)
 }
 
 /// Gives this thread's mount namespace a `/dev/infiniband` with our device. Some programs take a device for absent unless
@@ -301,8 +310,8 @@ fn dev_view() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The files that programs read about an RDMA device.
-fn describe(host: &HostFile, class: &Path) -> anyhow::Result<()> {
+/// The files that programs read about an RDMA device, and the directory of its port.
+fn describe(host: &HostFile, class: &Path) -> anyhow::Result<PathBuf> {
     let device = class.join("infiniband").join(&host.device);
     let port = device.join("ports/1");
     for directory in ["gids", "pkeys", "gid_attrs/types", "gid_attrs/ndevs", "counters", "hw_counters"] {
@@ -349,7 +358,7 @@ fn describe(host: &HostFile, class: &Path) -> anyhow::Result<()> {
     let behind = behind.join("device").canonicalize().unwrap_or(behind);
     symlink(&behind, device.join("device"))?;
     symlink(&behind, uverbs.join("device"))?;
-    Ok(())
+    Ok(port)
 }
 
 #[cfg(test)]
