@@ -200,6 +200,8 @@ pub struct Path {
     /// Answers that made the baseline; a running mean afterwards.
     baseline: Option<(u64, u32)>,
     congested_for: u32,
+    /// The loss of a lossy path as it was told last.
+    told: Option<Loss>,
 }
 
 impl Default for Path {
@@ -215,6 +217,7 @@ impl Default for Path {
             punctual_in_row: 0,
             baseline: None,
             congested_for: 0,
+            told: None,
         }
     }
 }
@@ -241,7 +244,8 @@ impl Path {
         self.baseline.filter(|(_, answers)| *answers >= BASELINE_ANSWERS).map(|(ns, _)| ns)
     }
 
-    /// Takes in what became of a probe; returns the new state when it is another one.
+    /// Takes in what became of a probe; returns the new state when it is another one, or when the loss rate has left the interval
+    /// that was returned last.
     pub fn record(&mut self, config: &PathConfig, class: Class, fate: Fate) -> Option<State> {
         let before = self.state;
         match (class, fate) {
@@ -263,7 +267,7 @@ impl Path {
                 self.judge(config, true);
             }
         }
-        (!self.state.same_kind(&before)).then_some(self.state)
+        self.news(&before)
     }
 
     /// The same for a control class probe as long as a full data packet: its losses count as those of short ones, its round trip does
@@ -279,7 +283,24 @@ impl Path {
                 self.judge(config, came_back);
             }
         }
-        (!self.state.same_kind(&before)).then_some(self.state)
+        self.news(&before)
+    }
+
+    /// The state, if it is not the one that was told.
+    fn news(&mut self, before: &State) -> Option<State> {
+        let loss = match self.state {
+            State::Lossy(loss) => Some(loss),
+            _ => None,
+        };
+        let changed = match (loss, self.told) {
+            // A path becomes lossy with its first few losses: most of its window is of the time before.
+            (Some(now), Some(told)) => !(told.low..=told.high).contains(&now.rate),
+            _ => !self.state.same_kind(before),
+        };
+        if changed {
+            self.told = loss;
+        }
+        changed.then_some(self.state)
     }
 
     /// A control class probe that was judged lost came back after all: it was late, and is no loss.
@@ -472,6 +493,19 @@ mod tests {
             let State::Lossy(loss) = path.state() else { panic!("{:?} at {rate}", path.state()) };
             assert!(loss.low <= rate && rate <= loss.high, "{loss:?}");
         }
+    }
+
+    /// An agent told a loss of 0.07 % for as long as a link lost 5 %.
+    #[test]
+    fn a_loss_rate_that_left_its_interval_is_told_again() {
+        let window = BUCKETS * BUCKET_PROBES as usize;
+        let mut path = Path::default();
+        feed(&mut path, vec![OK; window]);
+        let told = feed(&mut path, (1..=window).map(|probe| if probe % 20 == 0 { Fate::Lost } else { OK }));
+        let rates: Vec<f64> =
+            told.iter().filter_map(|s| if let State::Lossy(loss) = s { Some(loss.rate) } else { None }).collect();
+        assert!(rates[0] < 0.001 && rates.is_sorted() && (0.025..=0.05).contains(rates.last().unwrap()), "{rates:?}");
+        assert!(told.len() == rates.len() && rates.len() < 10, "{told:?}");
     }
 
     #[test]
