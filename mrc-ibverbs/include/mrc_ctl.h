@@ -218,7 +218,8 @@ struct mrc_ctl_cc_profile_attr {
     uint8_t vendor_cfg[MRC_CTL_MAX_VENDOR_CFG_SIZE];
 };
 
-/* Configuration of "uet-1.0-nscc". Zero leaves a parameter to the device, but for qa_gate and disable_qa, where it is a value. */
+/* Configuration of "uet-1.0-nscc". Zero leaves a parameter to the device, but for qa_gate and disable_qa, where it is a value, and
+ * for qa_threshold, where it is no threshold, as is UINT32_MAX. */
 struct mrc_ctl_cc_nscc_cfg {
     uint8_t disable_qa;
     uint32_t adjust_bytes_threshold;  /* bytes */
