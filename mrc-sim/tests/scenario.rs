@@ -328,6 +328,14 @@ fn mistakes_are_named_with_file_line_and_key() {
         ("[transport.mrc]\nactive_evs = 4096\n", "test.toml:2: transport.mrc.active_evs: ", "64 backup_evs"),
         ("[transport.mrc]\ncc_adjust_bytes = 0\n", "test.toml:2: transport.mrc.cc_adjust_bytes: ", "at least 1"),
         ("[transport.mrc]\ncc_clear_us = 1e7\n", "test.toml:2: transport.mrc.cc_clear_us: ", "at most 1e6 us"),
+        // What the engine's fixed point would take for the default.
+        ("[transport.mrc]\ncc_target_us = 0\n", "test.toml:2: transport.mrc.cc_target_us: ", "at least 0.001 us"),
+        ("[transport.mrc]\ncc_target_us = 1e-4\n", "test.toml:2: transport.mrc.cc_target_us: ", "at least 0.001 us"),
+        (
+            "[transport.mrc]\ncc_delay_weight = 1e-5\n",
+            "test.toml:2: transport.mrc.cc_delay_weight: ",
+            "at least 0.00002",
+        ),
         ("[transport.mrc]\ncc_decrease = 17\n", "test.toml:2: transport.mrc.cc_decrease: ", "0.0001 to 16"),
         ("[transport.mrc]\ncc_quick_adapt_gate = 32\n", "test.toml:2: transport.mrc.cc_quick_adapt_gate: ", "0 to 31"),
         ("[transport.mrc]\nbackup_evs = 4096\n", "test.toml:2: transport.mrc.backup_evs: ", "at most 4096"),

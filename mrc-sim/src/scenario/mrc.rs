@@ -448,7 +448,7 @@ pub(super) fn build(scenario: &Scenario, topology: &Topology, base_rtt_ns: u64) 
     let window = (rate as f64 * base_rtt_ns as f64 / 8e9 * 1.5).min(4e9) as u32;
     let window = keys.cc_window_bytes.unwrap_or(window).max(1);
     let target_ns = match keys.cc_target_us {
-        Some(us) => short(&at("cc_target_us"), us)?,
+        Some(us) => above_zero(&at("cc_target_us"), us)?,
         None if trimming => base_rtt_ns * 3 / 4,
         None => base_rtt_ns,
     };
@@ -574,6 +574,14 @@ fn short(key: &str, us: f64) -> Result<u64, Problem> {
     }
 }
 
+/// The same of a parameter of NSCC, whose zero stands for its default.
+fn above_zero(key: &str, us: f64) -> Result<u64, Problem> {
+    match short(key, us)? {
+        0 => Err(Problem::new(key, format_args!("{us}: at least 0.001 us"))),
+        ns => Ok(ns),
+    }
+}
+
 /// NSCC's parameters on top of `base`, whose zeros stand for defaults.
 fn nscc(keys: &MrcKeys, base: NsccConfig) -> Result<NsccConfig, Problem> {
     let at = |key: &str| format!("transport.mrc.{key}");
@@ -581,16 +589,18 @@ fn nscc(keys: &MrcKeys, base: NsccConfig) -> Result<NsccConfig, Problem> {
         Some(0) => Err(Problem::new(at(key), "0: at least 1 byte")),
         value => Ok(value.unwrap_or(0)),
     };
-    let ns = |key: &str, us: Option<f64>| match us.map(|us| short(&at(key), us)).transpose()? {
-        Some(0) => Err(Problem::new(at(key), "0: at least 0.001 us")),
-        ns => Ok(ns.unwrap_or(0) as u32),
-    };
+    let ns = |key: &str, us: Option<f64>| us.map_or(Ok(0), |us| above_zero(&at(key), us)).map(|ns| ns as u32);
     let fraction = |key: &str, value: Option<f64>, most: f64| match value {
         None => Ok(0),
         // Its least, in the engine's fixed point, is not 0.
         Some(value) if value >= 1e-4 && value <= most => Ok((value * 65_536.0) as u32),
         Some(value) => Err(Problem::new(at(key), format_args!("{value}: allowed are 0.0001 to {most}"))),
     };
+    let weight_q16 = (probability(at("cc_delay_weight"), keys.cc_delay_weight)? * 65_536.0) as u32;
+    if weight_q16 == 0 && keys.cc_delay_weight > 0.0 {
+        let message = format_args!("{}: 0, which weighs by time, or at least 0.00002", keys.cc_delay_weight);
+        return Err(Problem::new(at("cc_delay_weight"), message));
+    }
     if keys.cc_quick_adapt_gate > 31 {
         let message = format_args!("{}: allowed are 0 to 31", keys.cc_quick_adapt_gate);
         return Err(Problem::new(at("cc_quick_adapt_gate"), message));
@@ -609,7 +619,7 @@ fn nscc(keys: &MrcKeys, base: NsccConfig) -> Result<NsccConfig, Problem> {
         disable_qa: !keys.cc_quick_adapt,
         disable_rtt_probe: !keys.cc_rtt_probe,
         window_follows_rtt: keys.cc_window_follows_rtt,
-        avg_weight_q16: (probability(at("cc_delay_weight"), keys.cc_delay_weight)? * 65_536.0) as u32,
+        avg_weight_q16: weight_q16,
         ..base
     })
 }
