@@ -127,6 +127,7 @@ pub struct MrcKeys {
     pub cc_quick_adapt: bool,
     /// NSCC: a probe after the first feedback of a destination measures the base RTT, and other probes may lower it.
     /// On slow links a probe, being small, is much faster than data: the window then becomes too small.
+    /// Flows whose probes took different times share a link unevenly.
     pub cc_rtt_probe: bool,
     /// NSCC: a base RTT that falls cuts the window to the largest one at once, not when increases are applied next, as the
     /// reference has it. An incast of short messages then trims half as much.
