@@ -1,6 +1,7 @@
 //! Controllers that QPs share, their states, and what crosses the wire for them: congestion marks, waiting times,
 //! receiver penalties, the probe for a clean base RTT.
 
+mod by_hand;
 #[path = "../common/mod.rs"]
 mod common;
 mod turns;
