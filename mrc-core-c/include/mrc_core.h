@@ -1087,7 +1087,8 @@ struct mrc_core_shard_message {
 int32_t mrc_core_set_qp_access(struct mrc_core_endpoint *endpoint, struct mrc_core_qp pair, uint8_t access);
 
 /* What the SACKs of a QP ask of the peer's window from now on: 0 nothing, 64 for a whole round trip halves it, 127 leaves
- * about one packet per round trip. With `restore_cwnd` the peer takes its old window back when the penalty ends. */
+ * about one packet per round trip. With `restore_cwnd` the peer takes its old window back when the penalty ends. QPs of a peer may
+ * share that window: one without a penalty then ends the penalty of the others. */
 int32_t mrc_core_set_receiver_penalty(
     struct mrc_core_endpoint *endpoint, struct mrc_core_qp pair, uint8_t penalty, uint8_t restore_cwnd);
 

@@ -430,7 +430,8 @@ pub unsafe extern "C" fn mrc_core_set_qp_access(
 }
 
 /// What the SACKs of a QP ask of the peer's window from now on: 0 nothing, 64 for a whole round trip halves it, 127 leaves
-/// about one packet per round trip. With `restore_cwnd` the peer takes its old window back when the penalty ends.
+/// about one packet per round trip. With `restore_cwnd` the peer takes its old window back when the penalty ends. QPs of a peer may
+/// share that window: one without a penalty then ends the penalty of the others.
 ///
 /// # Safety
 /// `endpoint` is NULL or an endpoint.

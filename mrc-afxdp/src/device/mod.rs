@@ -531,7 +531,8 @@ impl Device {
         self.call(move |progress| progress.engine.qpcc_info(qp))
     }
 
-    /// What the SACKs of a QP ask of the peer's window from now on: 0 nothing, 127 about one packet per round trip.
+    /// What the SACKs of a QP ask of the peer's window from now on: 0 nothing, 127 about one packet per round trip. QPs of a peer may share
+    /// that window: one without a penalty then ends the penalty of the others.
     ///
     /// # Errors
     /// As [`Endpoint::set_receiver_penalty`].

@@ -82,3 +82,26 @@ fn a_window_moves_as_on_paper() {
         assert_eq!(flight.answered(net, 85_000, Fate::Arrives), (25_291, 188_040, 69_638));
     });
 }
+
+/// The window belongs to the peer: a queue pair whose responder asks for nothing ends what the responder of another asks for.
+/// Only responders that all ask for less get less.
+//= PEN-001, PEN-002, NSCC-016, NSCC-017, QPCC-001 test
+#[test]
+fn queue_pairs_that_share_a_window_are_penalised_together_or_not_at_all() {
+    let after = |penalties: [u8; 2]| {
+        net(1, &profiles(2, &[CcConfig::Nscc(nscc())]), Weather::default(), |net| {
+            let open = net.qpcc(0).cwnd_bytes;
+            for (qp, penalty) in penalties.into_iter().enumerate() {
+                let side = &mut net.sides[1];
+                side.engine.set_receiver_penalty(side.qps[qp], penalty, true).unwrap();
+                net.post(qp, 0, 0, 60_000).unwrap();
+                assert!(net.run(u64::MAX, |net| net.completed(qp + 1) && net.wire.is_empty()));
+            }
+            net.qpcc(0).cwnd_bytes as f64 / open as f64
+        })
+    };
+    assert!(after([127, 127]) < 0.1);
+    assert!(after([0, 127]) < 0.1, "the last word was a penalty");
+    // The largest window follows the base RTT from the configured 10 us to the 8 us of this net.
+    assert_eq!(after([127, 0]), 0.8, "the last word was none");
+}
