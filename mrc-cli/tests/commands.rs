@@ -81,6 +81,8 @@ fn exit_codes_mean_the_same_everywhere() {
         (&["conform", "--filter", "aeth/access", "--knob", "mtu=300"], 2),
         (&["conform", "--scripts", "/no/such/folder"], 2),
         (&["mapper", "trial", "--only", "zz"], 2),
+        // Nothing to judge.
+        (&["mapper", "score", "--faults", "0", "--hours", "0"], 2),
         (&["mapper", "policy", "/no/such/policy"], 2),
         (&["control", "deny", "--ev", "0x1002"], 2),
         (&["conform", "--iface", "lo", "--setup", "/no/such.json"], 2),

@@ -168,8 +168,19 @@ fn a_fabric_without_a_switch_is_shown_and_one_without_owner_is_removed() {
     assert_eq!((counters["impaired"].as_array().unwrap().len(), counters["slowed"].as_array().unwrap().len()), (2, 1));
 
     let out = folder("killed");
-    let mut demo = spawn(&["demo", "--json", "--mode", "lab", "--seconds", "30", "--out", out.to_str().unwrap()]);
-    let own = format!("mrcdemo{}-", demo.id());
+    removed_after_kill(
+        &["demo", "--json", "--mode", "lab", "--seconds", "30", "--out", out.to_str().unwrap()],
+        "mrcdemo",
+    );
+    if mrc_lab::impair_requirements().is_ok() {
+        removed_after_kill(&["mapper", "trial"], "mrcmap");
+    }
+}
+
+/// Kills a command while its own fabric is up: `lab down` finds the fabric then, and not before.
+fn removed_after_kill(command: &[&str], prefix: &str) {
+    let mut child = spawn(command);
+    let own = format!("{prefix}{}-", child.id());
     let left = || {
         let names =
             std::fs::read_dir("/run/netns").unwrap().filter_map(|entry| entry.unwrap().file_name().into_string().ok());
@@ -181,12 +192,12 @@ fn a_fabric_without_a_switch_is_shown_and_one_without_owner_is_removed() {
     }
     // Not while it runs.
     finish(spawn(&["lab", "--prefix", "mrcnone", "down"]));
-    assert_eq!(left(), 14);
-    demo.kill().unwrap();
-    demo.wait().unwrap();
+    assert_eq!(left(), 14, "{command:?}");
+    child.kill().unwrap();
+    child.wait().unwrap();
     let down = finish(spawn(&["lab", "--json", "--prefix", "mrcnone", "down"]));
     assert!(json(&down)["removed"].as_u64().unwrap() >= 14, "{}", json(&down));
-    assert_eq!(left(), 0);
+    assert_eq!(left(), 0, "{command:?}");
 }
 
 #[test]

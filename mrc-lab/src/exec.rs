@@ -5,6 +5,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use nix::errno::Errno;
 use nix::sched::{CloneFlags, setns};
 
 /// What the fabric needs and this machine lacks.
@@ -164,6 +165,17 @@ fn batch(family: &str, namespace: Option<&str>, lines: &[String]) -> Result<(), 
     checked(format!("ip -batch in {}", namespace.unwrap_or("this namespace")), output).map(drop)
 }
 
+/// What was tried; where it takes a right, with the cure.
+fn entering(name: &str, errno: Errno) -> String {
+    match errno {
+        Errno::EPERM => format!(
+            "entering network namespace {name} takes CAP_SYS_ADMIN: run as root, or start the program inside it and leave \
+             `namespace` out of the host file"
+        ),
+        _ => format!("entering network namespace {name}"),
+    }
+}
+
 /// Runs `f` in a thread inside the network namespace `name` and returns its result. The caller stays where it is.
 ///
 /// # Errors
@@ -173,7 +185,7 @@ pub fn enter<R: Send>(name: &str, f: impl FnOnce() -> R + Send) -> Result<R, Lab
     let file = File::open(&path).map_err(|error| os(format!("network namespace {name} ({path})"), error))?;
     std::thread::scope(|scope| {
         let work = || {
-            setns(&file, CloneFlags::CLONE_NEWNET).map_err(|errno| os(format!("entering {name}"), errno.into()))?;
+            setns(&file, CloneFlags::CLONE_NEWNET).map_err(|errno| os(entering(name, errno), errno.into()))?;
             Ok(f())
         };
         let inside = std::thread::Builder::new().spawn_scoped(scope, work);
@@ -183,4 +195,16 @@ pub fn enter<R: Send>(name: &str, f: impl FnOnce() -> R + Send) -> Result<R, Lab
             Err(panic) => std::panic::resume_unwind(panic),
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Errno, entering};
+
+    #[test]
+    fn a_missing_right_is_named() {
+        let says = entering("web", Errno::EPERM);
+        assert!(says.contains("web takes CAP_SYS_ADMIN"), "{says}");
+        assert!(!entering("web", Errno::EINVAL).contains("CAP_SYS_ADMIN"));
+    }
 }

@@ -177,12 +177,15 @@ impl Fabric {
         Ok(Self { shape, remove_on_drop: false })
     }
 
-    /// A fabric of this process, for `purpose` (letters), that goes with it: removed on drop, and by [`Self::remove_abandoned`]
-    /// when the process was killed. Removes what earlier ones left first.
+    /// A fabric of this process, for `purpose` (`demo`, `trial` or `map`), that goes with it: removed on drop, and by
+    /// [`Self::remove_abandoned`] when the process was killed. Removes what earlier ones left first.
     ///
     /// # Errors
-    /// As [`Self::up`].
+    /// As [`Self::up`]; and another purpose, since nothing would find its namespaces again.
     pub fn temporary(purpose: &str) -> Result<Self, LabError> {
+        if !PURPOSES.contains(&purpose) {
+            return Err(LabError::Shape(format!("purpose `{purpose}`: one of {}", PURPOSES.join(", "))));
+        }
         requirements()?;
         Self::remove_abandoned()?;
         let prefix = format!("{TEMPORARY}{purpose}{}", std::process::id());
@@ -398,13 +401,15 @@ fn namespaces(prefix: &str) -> Result<BTreeSet<String>, LabError> {
 
 /// How the prefixes of [`Fabric::temporary`] begin; a purpose and a process number follow.
 const TEMPORARY: &str = "mrc";
+/// What temporary fabrics are for: between [`TEMPORARY`] and the number of the process in their prefix.
+const PURPOSES: [&str; 3] = ["demo", "trial", "map"];
 
 /// The prefix of a temporary fabric that has a node called `name`.
 fn temporary_prefix(name: &str) -> Option<String> {
     let (prefix, _) = name.split_once('-')?;
     let purpose = prefix.strip_prefix(TEMPORARY)?.trim_end_matches(|c: char| c.is_ascii_digit());
     let number = prefix.get(TEMPORARY.len() + purpose.len()..)?;
-    let ours = ["demo", "trial"].contains(&purpose) && !number.is_empty() && is_ours(prefix, name);
+    let ours = PURPOSES.contains(&purpose) && !number.is_empty() && is_ours(prefix, name);
     ours.then(|| prefix.to_owned())
 }
 
@@ -477,6 +482,7 @@ mod tests {
         for (name, prefix) in [
             ("mrcdemo12-hA", Some("mrcdemo12")),
             ("mrctrial3-p0-t0a", Some("mrctrial3")),
+            ("mrcmap7-p1-t1d", Some("mrcmap7")),
             ("mrc-hA", None),
             ("mrcdemo-hA", None),
             ("mrcdemo12-web", None),
@@ -485,6 +491,7 @@ mod tests {
         ] {
             assert_eq!(temporary_prefix(name).as_deref(), prefix, "{name}");
         }
+        assert!(matches!(Fabric::temporary("other"), Err(LabError::Shape(_))));
         assert!(owner_lives(&format!("mrcdemo{}", std::process::id())));
         // Larger than any process number; and a process of another name.
         assert!(!owner_lives("mrcdemo4194305") && !owner_lives("mrcdemo1"));

@@ -13,7 +13,8 @@ use crate::out::{errln, outln, writable};
 As root with iproute2 6.1 or newer, the fabric is real: network namespaces as hosts and switches, kernels that forward by
 SRv6 micro-SIDs, AF_XDP at both ends. Otherwise the same story runs in the simulator, in virtual time, and says so.
 
-Exit codes: 0 every byte arrived intact, 1 something went wrong, 2 usage, 130 interrupted (the fabric is removed).")]
+Exit codes: 0 every byte arrived intact, 1 something went wrong, 2 usage, 3 `--mode lab` without root,
+iproute2 or a kernel module, 130 interrupted (the fabric is removed).")]
 pub struct Args {
     /// Seconds of transfer; a link is cut after one third and healed after two
     #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u64).range(3..=3600))]

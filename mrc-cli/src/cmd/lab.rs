@@ -270,7 +270,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             if args.json {
                 outln!("{}", serde_json::json!({ "removed": removed }));
             } else {
-                outln!("{removed} namespaces removed");
+                outln!("{} removed", count(removed, "namespace"));
             }
         }
         Action::Status => status(&Fabric::discover(&prefix)?, args.json)?,

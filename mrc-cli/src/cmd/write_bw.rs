@@ -15,7 +15,7 @@ use crate::content::{self, Content};
 use crate::handshake::{Control, Hello, Peer};
 use crate::interrupt::{self, Interrupt};
 use crate::load::{Goal, Load, Run, Switch};
-use crate::out::{errln, outln};
+use crate::out::{count, errln, outln};
 use crate::refused::Refused;
 use crate::selector::{PathArgs, Paths, Tune};
 use crate::session::{DeviceArgs, Nic, Session, address};
@@ -234,7 +234,7 @@ fn serve(args: &Args) -> anyhow::Result<ExitCode> {
             for qp in &session.qps {
                 errln!("mrc: QP {:#08x} in ERROR: {why}", qp.qpn().value());
             }
-            errln!("mrc: {qps} queue pairs closed after {:.1} s", start.elapsed().as_secs_f64());
+            errln!("mrc: {} closed after {:.1} s", count(qps, "queue pair"), start.elapsed().as_secs_f64());
             Ok(ExitCode::FAILURE)
         }
     }

@@ -8,6 +8,7 @@ use mrc_mapper::score::{self, BLOCK, Report, ScoreConfig, Tally};
 
 use super::packets::{self, Comparison, Level};
 use crate::out::{out, outln};
+use crate::usage::usage;
 
 /// Arguments of `mrc mapper score`.
 #[derive(clap::Args)]
@@ -56,6 +57,11 @@ fn minutes(text: &str) -> Result<f64, String> {
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(minutes) = args.packets {
         return packet_level(args, minutes);
+    }
+    if args.faults == 0 && args.hours == 0.0 {
+        return Err(usage(anyhow::anyhow!(
+            "--faults 0 --hours 0: nothing to judge; ask for faults, for hours, or both"
+        )));
     }
     let config = ScoreConfig { faults: args.faults, healthy_ms: (args.hours * 3.6e6) as u64, seed: args.seed };
     let bar = ProgressBar::new(u64::from(args.faults));

@@ -22,7 +22,6 @@ use crate::interrupt::{self, Interrupt};
 use crate::out::{errln, out, outln};
 use crate::usage::usage;
 
-const PREFIX: &str = "mrcmap";
 const ROUND: Duration = Duration::from_millis(100);
 /// A component must be found, and be healthy again, within so many rounds.
 const PATIENCE: u32 = 60;
@@ -206,8 +205,7 @@ fn drive(mut runner: Runner, summaries: &Sender<Summary>, stop: &AtomicBool) -> 
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let shape = Shape { prefix: PREFIX.to_owned(), ..Shape::default() };
-    let steps = chosen(args, fabric_of(&shape));
+    let steps = chosen(args, fabric_of(&Shape::default()));
     if steps.is_empty() {
         let part = args.only.as_deref().unwrap_or_default();
         return Err(usage(anyhow!(
@@ -216,7 +214,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     mrc_lab::impair_requirements()?;
     let interrupt = Interrupt::install()?;
-    let fabric = Fabric::up(shape)?.guarded();
+    let fabric = Fabric::temporary("map")?;
     let key = Key::new(random_key()?);
     let interval = Duration::from_millis(args.interval);
     let times = Times { interval, timeout: interval * 20, full_every: super::agent::FULL_EVERY };
