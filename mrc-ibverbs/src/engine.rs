@@ -1,7 +1,7 @@
 //! The device under all contexts of this process: one engine, one progress thread.
 
 use std::net::Ipv6Addr;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 use core::ffi::c_int;
@@ -41,6 +41,8 @@ pub(crate) struct Engine {
     /// What controllers configured. Never locked across a call to the device: its thread locks it too.
     pub(crate) profiles: Arc<Mutex<Registry>>,
     next_pd: AtomicU32,
+    /// Regions of the application; inline data has its own.
+    pub(crate) regions: AtomicUsize,
 }
 
 /// A peer as the engine knows it.
@@ -93,7 +95,8 @@ impl Engine {
             qps: MAX_QP,
             cqs: MAX_CQ,
             cq_depth: ENGINE_QUEUE,
-            mrs: MAX_MR,
+            // Inline data of a queue pair is a region of its own.
+            mrs: MAX_MR + MAX_QP,
             send_queue: ENGINE_QUEUE,
             recv_queue: ENGINE_QUEUE,
             wimm: 256,
@@ -124,6 +127,7 @@ impl Engine {
             peers: Mutex::default(),
             profiles,
             next_pd: AtomicU32::new(1),
+            regions: AtomicUsize::new(0),
         })
     }
 
@@ -229,7 +233,13 @@ pub(crate) fn destroyed(what: &str, result: Result<(), DeviceError>) -> Result<(
 
 /// Says why the device refused, and which error number means that.
 pub(crate) fn failed(what: &str, error: &DeviceError) -> c_int {
-    log::error!("{what}: {error}");
+    match error {
+        // What the engine says of its limits is for who sets them; a verbs program cannot.
+        DeviceError::Table(TableError::Full(kind)) => {
+            log::error!("{what}: no free {kind}: a process has a fixed number of them; release one");
+        }
+        _ => log::error!("{what}: {error}"),
+    }
     match error {
         DeviceError::Setup(SetupError { problem, .. }) => match problem {
             Problem::UnknownInterface => libc::ENODEV,

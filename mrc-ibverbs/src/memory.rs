@@ -17,7 +17,7 @@ use crate::abi::{
     ACCESS_REMOTE_WRITE, IbvContext, IbvMr, IbvPd, REREG_ACCESS, REREG_FLAGS, REREG_PD, REREG_TRANSLATION,
 };
 use crate::device::{Context, Shared};
-use crate::engine::{Engine, destroyed, failed};
+use crate::engine::{Engine, MAX_MR, destroyed, failed};
 use crate::object::{self, Kind, Object};
 
 /// A protection domain.
@@ -183,8 +183,17 @@ fn enter(domain: &Pd, addr: *mut c_void, length: usize, iova: u64, access: u32) 
     // SAFETY: mapped, as `populate` found; the application keeps it so until it deregisters, and accesses it as it would
     // memory that a device writes.
     let memory = Arc::new(unsafe { MemRegion::from_raw(base, length) });
+    let regions = &domain.engine.regions;
+    let one_more = |count| (count < MAX_MR).then_some(count + 1);
+    if regions.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more).is_err() {
+        log::error!("memory region: all {MAX_MR} regions of this process are in use: deregister one");
+        return Err(libc::ENOMEM);
+    }
     let registered = domain.engine.device.register_at(domain.number, memory, iova, rights);
-    let (handle, key) = registered.map_err(|error| failed("memory region", &error))?;
+    let (handle, key) = registered.map_err(|error| {
+        regions.fetch_sub(1, Ordering::AcqRel);
+        failed("memory region", &error)
+    })?;
     domain.users.fetch_add(1, Ordering::AcqRel);
     Ok(Registered { handle, key: key.0, iova, access, domain: Arc::clone(&domain.users) })
 }
@@ -195,6 +204,7 @@ fn leave(engine: &Engine, registered: &Registered) -> Result<(), c_int> {
     // Else it went under another handle.
     if !matches!(result, Err(DeviceError::Table(_))) {
         registered.domain.fetch_sub(1, Ordering::AcqRel);
+        engine.regions.fetch_sub(1, Ordering::AcqRel);
     }
     destroyed("memory region", result)
 }

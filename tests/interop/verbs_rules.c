@@ -352,6 +352,25 @@ static pid_t killed_with_a_child(struct ibv_device *device) {
     return child;
 }
 
+/* The device says how many regions and queue pairs there may be: neither takes from the other. */
+static void counted(struct ibv_mr *from) {
+    struct ibv_device_attr device;
+    NEED("device attributes", !ibv_query_device(ctx, &device));
+    struct ibv_mr **regions = calloc(device.max_mr + 1, sizeof *regions);
+    int count = 0, left = 0;
+    while (count <= device.max_mr && (regions[count] = ibv_reg_mr(pd, from->addr, 64, IBV_ACCESS_LOCAL_WRITE))) count++;
+    /* Two are of the caller. */
+    CHECK("as many regions as the device says, then ENOMEM", count == device.max_mr - 2 && errno == ENOMEM);
+    struct ibv_cq *cq = ibv_create_cq(ctx, 16, NULL, NULL, 0);
+    struct ibv_qp *qp = make_qp(cq, 8, 64);
+    CHECK("a queue pair with inline data needs none of them", qp != NULL);
+    CHECK("it goes, and its queue", qp && !ibv_destroy_qp(qp) && !ibv_destroy_cq(cq));
+    for (int i = 0; i < count; i++) left += !!ibv_dereg_mr(regions[i]);
+    regions[0] = ibv_reg_mr(pd, from->addr, 64, IBV_ACCESS_LOCAL_WRITE);
+    CHECK("a region that goes makes room", !left && regions[0] && !ibv_dereg_mr(regions[0]));
+    free(regions);
+}
+
 int main(void) {
     setvbuf(stdout, NULL, _IOLBF, 0);
     int count = 0;
@@ -375,6 +394,7 @@ int main(void) {
     reregistered(from);
     shared(from, to);
     child(from, to);
+    counted(from);
     CHECK("everything goes", !ibv_dereg_mr(from) && !ibv_dereg_mr(to) && !ibv_dealloc_pd(pd) && !ibv_close_device(ctx));
     printf("%d failures\n", failures);
     return failures != 0;
