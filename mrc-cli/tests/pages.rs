@@ -52,6 +52,23 @@ fn the_way_from_an_empty_machine_to_a_watched_fabric() {
     check("operations.md");
 }
 
+/// A reader who repeats a figure has the whole command: a sweep without a folder for its results is refused.
+#[test]
+fn sweeps_of_the_pages_say_where_results_go() {
+    let mut seen = 0;
+    for page in std::fs::read_dir(root().join("docs")).unwrap().flatten().map(|entry| entry.path()) {
+        if page.extension().is_none_or(|extension| extension != "md") {
+            continue;
+        }
+        let text = std::fs::read_to_string(&page).unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
+        for command in text.split('`').filter(|text| text.starts_with("mrc sim sweep ")) {
+            seen += 1;
+            assert!(command.contains(" -o "), "{}: {command}", page.display());
+        }
+    }
+    assert!(seen > 3, "{seen}");
+}
+
 /// Who configures switches by the page has the code points that hosts use.
 #[test]
 fn switches_have_the_code_points_of_hosts() {
