@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use mrc_sim::run::{GroupReport, Options, Outcome, Results, RunEnd, run};
-use mrc_sim::scenario::{Built, ScenarioError, keys_by_kind, load, load_str, schema};
-use mrc_sim::scheme;
+use mrc_sim::scenario::{Built, ScenarioError, TransportSettings, keys_by_kind, load, load_str, schema};
+use mrc_sim::{MrcTransport, scheme};
 
 fn built(text: &str) -> Built {
     load_str("test.toml", text, Path::new("."), &[], None).unwrap_or_else(|error| panic!("{error}"))
@@ -477,7 +477,19 @@ fn too_much_for_memory_is_refused_before_it_is_allocated() {
     let text = "[topology]\nplanes = 8\nt0 = 16\nhosts_per_t0 = 64\n[transport.mrc]\nwindow_packets = 16384\nqps = 256\n\
                 [[workload]]\nkind = \"all-to-all\"\n";
     let error = refusal(text, &[]).to_string();
-    assert!(error.contains("queue pairs of") && error.contains("MiB are free"), "{error}");
+    assert!(error.contains("queue pairs need") && error.contains("MiB are free"), "{error}");
+}
+
+/// With a connection or two, a host itself takes more memory than its queue pairs.
+#[test]
+fn every_host_counts_in_the_memory_of_a_run() {
+    let bytes = |hosts_per_t0: u32| {
+        let built = built(&format!("[topology]\nt1 = 2\nhosts_per_t0 = {hosts_per_t0}\n{STREAM}"));
+        let TransportSettings::Mrc(settings) = &built.transports[0].settings else { panic!("MRC is the default") };
+        settings.bytes(&built.topology, &built.pairs)
+    };
+    // Where the transports are made, and in the fabric.
+    assert!(bytes(102) - bytes(2) > 200 * 2 * size_of::<MrcTransport<'_>>() as u64);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use mrc_core::Instant;
 use super::job::{self, SpokenKeys};
 use super::topology::TelemetryKey;
 use super::traffic::Extent;
-use super::{Problem, Scenario, TransportKind, faults, mrc, queue, roce, rtt, topology, traffic};
+use super::{Problem, Scenario, TransportKind, faults, memory, mrc, queue, roce, rtt, topology, traffic};
 use crate::fabric::{Fault, LinkId, LinkSpec, Partition, PathNames, ReceiveSpec, Topology};
 use crate::host::{Ideal, MrcSettings, MrcTransport, RoceSettings, TransportInfo, WireBytes};
 use crate::workload::{Connections, Message, Pair, Plan};
@@ -98,6 +98,9 @@ pub(super) const LATEST_NS: u64 = 1_000_000_000_000_000;
 
 /// Memory that a message takes in a run, in bytes.
 pub(super) const MESSAGE_BYTES: u64 = 128;
+
+/// The same of a link with its two ports.
+const LINK_BYTES: u64 = 1400;
 
 /// Microseconds as nanoseconds; the key's name for the error.
 pub(super) fn nanos(key: impl Into<String>, us: f64) -> Result<u64, Problem> {
@@ -305,31 +308,16 @@ impl Built {
                 TransportSettings::Named(..) => {}
             }
         }
-        let need = hosts + self.plan.messages.len() as u64 * MESSAGE_BYTES + u64::from(self.topology.links()) * 512;
-        let have = available_memory();
+        let need =
+            hosts + self.plan.messages.len() as u64 * MESSAGE_BYTES + u64::from(self.topology.links()) * LINK_BYTES;
+        let have = memory::available();
         if need > have {
             let (need, have) = (need >> 20, have >> 20);
-            let message =
-                format_args!("{qps} queue pairs of {} B need {need} MiB, and {have} MiB are free", hosts / qps.max(1));
+            let all = self.topology.hosts();
+            let message = format_args!("{all} hosts with {qps} queue pairs need {need} MiB, and {have} MiB are free");
             return Err(Problem::new("workload", message));
         }
         Ok(())
-    }
-}
-
-/// Bytes that this machine, or the container this is in, could give to a run; 16 GiB where it does not say.
-pub(super) fn available_memory() -> u64 {
-    let info = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let line = info.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
-    let kib = line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse::<u64>().ok());
-    let of_machine = kib.map_or(16 << 30, |kib| kib << 10);
-    let of_group = |name: &str| {
-        let text = std::fs::read_to_string(format!("/sys/fs/cgroup/memory.{name}")).ok()?;
-        text.trim().parse::<u64>().ok()
-    };
-    match (of_group("max"), of_group("current")) {
-        (Some(max), Some(current)) => of_machine.min(max.saturating_sub(current)),
-        _ => of_machine,
     }
 }
 

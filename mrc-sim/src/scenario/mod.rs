@@ -20,6 +20,7 @@ mod foreign;
 mod job;
 mod kind;
 mod load;
+mod memory;
 mod mrc;
 mod queue;
 mod roce;

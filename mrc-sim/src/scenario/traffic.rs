@@ -4,10 +4,10 @@ use std::path::Path;
 
 use mrc_core::Rng;
 
-use super::build::{LATEST_NS, MESSAGE_BYTES, available_memory, nanos};
+use super::build::{LATEST_NS, MESSAGE_BYTES, nanos};
 use super::foreign::{self, Scale};
 use super::job::Job;
-use super::{LoadOfKey, Problem, Scenario, TraceFormatKey, WorkloadKeys, WorkloadKind};
+use super::{LoadOfKey, Problem, Scenario, TraceFormatKey, WorkloadKeys, WorkloadKind, memory};
 use crate::fabric::{LinkId, LinkSpec, Topology};
 use crate::workload::{
     Collective, Group, Load, Message, Pairs, Plan, Poisson, PoissonEnd, Ring, SizeDistribution, Stream,
@@ -332,7 +332,7 @@ impl Part<'_> {
     /// Refuses so many more messages where they have no room, before they take any.
     fn room(&self, plan: &Plan, key: &str, more: u64) -> Result<(), Problem> {
         let all = more.saturating_add(plan.messages.len() as u64);
-        let (fit, most) = (available_memory() / MESSAGE_BYTES, Plan::MAX_MESSAGES);
+        let (fit, most) = (memory::available() / MESSAGE_BYTES, Plan::MAX_MESSAGES);
         if all > most {
             return Err(self.problem(key, format_args!("{all} messages; at most {most}")));
         }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use mrc_core::path::Selector;
 use mrc_core::{EndpointConfig, Limits, MAX_PORTS, OwnedStorage, RtsAttr};
 
+use super::MrcTransport;
 use super::connect::{Connection, Lane};
 use crate::fabric::{Graph, PathNames, Topology};
 use crate::host::PathBandwidth;
@@ -179,13 +180,14 @@ impl MrcSettings {
         (0..).zip(&Self::peers(topology, pairs)).map(|(host, peers)| u64::from(self.most_ends(host, peers))).sum()
     }
 
-    /// Bytes that the hosts of a plan will take.
+    /// Bytes that the hosts of a plan will take, at most: while the run is set up, a host is in two places.
     pub fn bytes(&self, topology: &Topology, pairs: &[Pair]) -> u64 {
         let mut known = EvCounts::new();
+        let host_bytes = 2 * size_of::<MrcTransport<'_>>() as u64;
         let of_host = |(host, peers): (u32, &Peers)| {
             let connections = peers.0.len() as u64 * size_of::<Connection>() as u64;
             let lanes = u64::from(self.most_ends(host, peers)) * size_of::<Lane>() as u64;
-            storage_bytes(&self.limits(topology, host, peers, &mut known)) + connections + lanes
+            storage_bytes(&self.limits(topology, host, peers, &mut known)) + connections + lanes + host_bytes
         };
         (0..).zip(&Self::peers(topology, pairs)).map(of_host).sum()
     }
