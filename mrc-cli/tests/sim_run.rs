@@ -301,3 +301,20 @@ fn results_repeat_themselves_and_say_so() {
     assert_eq!(other.status.code(), Some(1));
     assert!(says(&other).contains("has digest 0123, made by mrc"), "{}", says(&other));
 }
+
+#[test]
+fn results_travel_with_their_trace_beside_them() {
+    let folder = folder("travel");
+    let (here, there) = (folder.join("here"), folder.join("there"));
+    std::fs::create_dir(&here).unwrap();
+    std::fs::write(here.join("t.csv"), "1.5,0,2,3000\n").unwrap();
+    std::fs::write(here.join("s.toml"), "[[workload]]\nkind = \"trace\"\nfile = \"t.csv\"\n").unwrap();
+    let first = mrc(&here, &["sim", "run", "s.toml", "--quiet", "--json", "out.json"]);
+    assert!(first.status.success(), "{}", says(&first));
+    // Another machine does not have the folder of the run.
+    std::fs::rename(&here, &there).unwrap();
+    for (from, results) in [(&there, "out.json"), (&folder, "there/out.json")] {
+        let again = mrc(from, &["sim", "run", results, "--quiet"]);
+        assert!(again.status.success() && says(&again).contains("same digest"), "{}", says(&again));
+    }
+}

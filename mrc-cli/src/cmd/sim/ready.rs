@@ -151,7 +151,10 @@ impl Source {
         Some(serde_json::from_str::<Results>(text).with_context(cannot).and_then(|results| {
             ensure!(!results.resolved.is_empty(), "{} is of a program that did not keep the scenario", name.display());
             let repeats = (results.ended != RunEnd::Interrupted).then_some((results.digest, results.program));
-            Ok(Self { name: name.to_owned(), text: results.resolved, folder: results.folder.into(), repeats })
+            // Results travel, to machines without that folder, with the trace beside them.
+            let then = PathBuf::from(results.folder);
+            let folder = if then.is_dir() { then } else { name.parent().unwrap_or(Path::new(".")).to_owned() };
+            Ok(Self { name: name.to_owned(), text: results.resolved, folder, repeats })
         }))
     }
 
