@@ -124,7 +124,7 @@ struct RunArgs {
     #[arg(long, value_name = "OUT")]
     paths: Option<PathBuf>,
     /// Threads at most, by default one for each core; a fabric of 1024 hosts or more has parts to share (`partitions`). Results
-    /// do not depend on it
+    /// do not depend on it. Threads wait for each other: where other programs keep the cores busy, one thread can be many times as fast as two
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
     /// Capture a link, such as p0-hA or p0-t0a-t1b, into NAME.pcapng in the current folder
