@@ -10,6 +10,8 @@ use crate::host::{Host, Soon};
 const AHEAD: usize = 32;
 /// Steps that each of them is followed: where many queue pairs leave a port to others, who sends in the end is far.
 const STEPS: usize = 12;
+/// So many ports stay in a second-level cache: a look ahead at them costs more than it gains.
+pub(super) const NEAR_PORTS: usize = 512;
 /// Events of an instant from which a look ahead pays where caches hold the hosts: so many of them come from a fabric that does
 /// not fit there.
 const CROWD: usize = 4;
@@ -36,7 +38,7 @@ impl<H: Host> Sim<H> {
                     }
                 }
                 Event::Stored { packet, .. } => self.arena.get(packet).fetch(),
-                Event::PortFree { port } => {
+                Event::PortFree { port } if self.fetches_ports => {
                     self.ports[port as usize].fetch();
                     self.foreseen.push(port);
                 }
@@ -63,6 +65,7 @@ impl<H: Host> Sim<H> {
                         self.order.fetch(host - self.hosts.first, packet);
                         (host, Soon::Packet(packet))
                     }
+                    Owner::Switch(_) if !self.fetches_ports => continue,
                     Owner::Switch(index) => {
                         let switch = &mut self.switches[index as usize];
                         let (scheme, ctx) = switch.scheme(self.now, &self.ports, &mut self.requests);
