@@ -62,6 +62,7 @@ mod tests {
         let some = MrcCtlCcNsccCfg { qa_threshold: 7, ..zeros };
         assert_eq!(engine_config(&some, rate), CcConfig::Nscc(NsccConfig { qa_threshold_ns: 7, ..never }));
     }
+
     /// Half a byte, or a hundred thousandth, is not the zero that stands for a default thousands of times as large.
     //= CCU-007 test
     #[test]
