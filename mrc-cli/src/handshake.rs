@@ -324,6 +324,9 @@ impl Control {
             .line(self.patience.saturating_mul(2))
             .with_context(|| format!("{} did not say whether the content is right", self.peer))?;
         ensure!(!verdict.is_empty(), "{} closed the connection before it had checked the content", self.peer);
+        if let Some(why) = gave_up(&verdict) {
+            bail!("{} gave up before it had checked the content: {why}", self.peer);
+        }
         Ok(verdict.trim().escape_debug().to_string())
     }
 
@@ -358,11 +361,17 @@ impl Control {
         if let Some(messages) = line.strip_prefix(CHECK) {
             return Ok(Peer::Check(serde_json::from_str(messages).context("what to check")?));
         }
-        if let Some(why) = line.strip_prefix(GAVE_UP) {
-            return Ok(Peer::GaveUp(why.trim().chars().take(MOST_SAID).collect::<String>().escape_debug().to_string()));
+        if let Some(why) = gave_up(&line) {
+            return Ok(Peer::GaveUp(why));
         }
         Ok(if line.trim() == "done" { Peer::Done } else { Peer::Quiet })
     }
+}
+
+/// Why the other side does not go on, if its line says so; fit for a terminal.
+fn gave_up(line: &str) -> Option<String> {
+    let why = line.strip_prefix(GAVE_UP)?;
+    Some(why.trim().chars().take(MOST_SAID).collect::<String>().escape_debug().to_string())
 }
 
 #[cfg(test)]
@@ -538,6 +547,15 @@ mod tests {
             let why = "2 messages did not complete: \\u{1b}[2Jno plane leads to the peer";
             assert_eq!(told, [Peer::GaveUp(why.to_owned()), Peer::Done]);
         }
+    }
+
+    /// Its reason stood in the report as what it had found of the content.
+    #[test]
+    fn a_server_that_gives_up_in_place_of_a_verdict_is_heard() {
+        let (mut client, mut server) = pair();
+        server.give_up("no port");
+        let says = client.ask_for_check(&[1]).unwrap_err().to_string();
+        assert!(says.ends_with("gave up before it had checked the content: no port"), "{says}");
     }
 
     #[test]

@@ -16,6 +16,12 @@ fn mrc(args: &[&str]) -> Command {
     command
 }
 
+/// A fabric for one test.
+fn fabric(test: &str) -> Fabric {
+    let prefix = format!("mrcp{}{test}", std::process::id());
+    Fabric::up(Shape { prefix, ..Shape::default() }).unwrap().guarded()
+}
+
 /// A fabric with a server on hB and a client on hA.
 struct Pair {
     fabric: Fabric,
@@ -26,8 +32,7 @@ struct Pair {
 
 impl Pair {
     fn start(test: &str, port: &str, client: &[&str]) -> Self {
-        let prefix = format!("mrcp{}{test}", std::process::id());
-        Self::on(Fabric::up(Shape { prefix, ..Shape::default() }).unwrap().guarded(), port, client)
+        Self::on(fabric(test), port, client)
     }
 
     fn on(fabric: Fabric, port: &str, client: &[&str]) -> Self {
@@ -212,9 +217,8 @@ fn a_latency_run_without_any_plane_says_why() {
         return;
     }
     let _alone = alone();
-    let prefix = format!("mrcp{}l", std::process::id());
-    let fabric = Fabric::up(Shape { prefix: prefix.clone(), ..Shape::default() }).unwrap().guarded();
-    let common = ["--prefix", &prefix, "--port", "18717"];
+    let fabric = fabric("l");
+    let common = ["--prefix", &fabric.shape().prefix, "--port", "18717"];
     let side = |args: &[&str]| mrc(&[args, &common].concat()).spawn().unwrap();
     let server = side(&["write-lat", "--lab", "hB"]);
     let client = side(&["write-lat", "--lab", "hA", "localhost", "-n", "10000000"]);
@@ -240,8 +244,7 @@ fn a_slow_fabric_ends_what_is_in_flight() {
         return;
     }
     let _alone = alone();
-    let prefix = format!("mrcp{}s", std::process::id());
-    let fabric = Fabric::up(Shape { prefix, ..Shape::default() }).unwrap().guarded();
+    let fabric = fabric("s");
     for link in ["p0-hB", "p1-hB"] {
         fabric.slow(link, 10_000_000, None).unwrap();
     }

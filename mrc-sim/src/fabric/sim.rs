@@ -164,8 +164,6 @@ pub struct Sim<H: Host> {
     foreseen: Vec<u32>,
     /// Whether hosts are worth a look, and events of later instants.
     fetches: bool,
-    /// Whether ports are.
-    fetches_ports: bool,
     /// Where only a share of the fabric is here: which, and what goes to the others.
     share: Option<Share>,
 }
@@ -233,7 +231,6 @@ impl<H: Host> Sim<H> {
             upcoming: Vec::new(),
             foreseen: Vec::new(),
             fetches: false,
-            fetches_ports: false,
             share,
         };
         for port in &sim.ports {
@@ -243,7 +240,6 @@ impl<H: Host> Sim<H> {
         }
         (0..sim.switches.len() as u32).for_each(|switch| sim.size_buffer(switch));
         sim.hooks_dequeue = sim.switches.iter().any(|switch| switch.hooks_dequeue);
-        sim.fetches_ports = sim.ports.len() > ahead::NEAR_PORTS;
         sim.fetches = sim.hosts.slots.iter().any(|slot| slot.host.fetches());
         // Nothing moves before the first run: taps and faults can still be attached.
         for host in sim.hosts.numbers() {

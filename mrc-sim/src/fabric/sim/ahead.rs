@@ -11,7 +11,7 @@ const AHEAD: usize = 32;
 /// Steps that each of them is followed: where many queue pairs leave a port to others, who sends in the end is far.
 const STEPS: usize = 12;
 /// So many ports stay in a second-level cache: a look ahead at them costs more than it gains.
-pub(super) const NEAR_PORTS: usize = 512;
+const NEAR_PORTS: usize = 512;
 /// Events of an instant from which a look ahead pays where caches hold the hosts: so many of them come from a fabric that does
 /// not fit there.
 const CROWD: usize = 4;
@@ -28,6 +28,7 @@ impl<H: Host> Sim<H> {
         self.ahead.push(first);
         self.wheel.next(&mut self.ahead, AHEAD);
         self.foreseen.clear();
+        let far = self.ports.len() > NEAR_PORTS;
         for event in &self.ahead {
             match *event {
                 Event::Arrive { port, packet, .. } => {
@@ -38,7 +39,7 @@ impl<H: Host> Sim<H> {
                     }
                 }
                 Event::Stored { packet, .. } => self.arena.get(packet).fetch(),
-                Event::PortFree { port } if self.fetches_ports => {
+                Event::PortFree { port } if far => {
                     self.ports[port as usize].fetch();
                     self.foreseen.push(port);
                 }
@@ -46,7 +47,7 @@ impl<H: Host> Sim<H> {
             }
         }
         if self.fetches {
-            self.fetch_hosts();
+            self.fetch_hosts(far);
         }
         let ports = || self.foreseen.iter().filter_map(|&port| self.ports.get(port as usize));
         ports().for_each(Port::fetch_used);
@@ -54,8 +55,9 @@ impl<H: Host> Sim<H> {
         self.ahead.len()
     }
 
-    /// Asks for what hosts and switches will read: first what the packets name, then step by step what that leads to.
-    fn fetch_hosts(&mut self) {
+    /// Asks for what hosts will read: first what the packets name, then step by step what that leads to. Asks for the ports of switches,
+    /// too, where they are `far`.
+    fn fetch_hosts(&mut self, far: bool) {
         self.upcoming.clear();
         for nth in 0..self.ahead.len() {
             let (host, soon) = match self.ahead[nth] {
@@ -65,7 +67,7 @@ impl<H: Host> Sim<H> {
                         self.order.fetch(host - self.hosts.first, packet);
                         (host, Soon::Packet(packet))
                     }
-                    Owner::Switch(_) if !self.fetches_ports => continue,
+                    Owner::Switch(_) if !far => continue,
                     Owner::Switch(index) => {
                         let switch = &mut self.switches[index as usize];
                         let (scheme, ctx) = switch.scheme(self.now, &self.ports, &mut self.requests);
