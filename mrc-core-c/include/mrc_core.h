@@ -31,7 +31,7 @@ struct mrc_core_endpoint;
 /* An endpoint that is being filled from an image; opaque. */
 struct mrc_core_import;
 
-#define MRC_CORE_ABI 17u /* Version of this interface. It changes whenever a struct, a number or a promise does. */
+#define MRC_CORE_ABI 18u /* Version of this interface. It changes whenever a struct, a number or a promise does. */
 
 #define MRC_CORE_SEED_LEN 16u /* Bytes of the seed that mrc_core_init() takes. */
 
@@ -328,6 +328,9 @@ struct mrc_core_cc {
     uint32_t clear_delay_ns;
     /* Weight of a delay sample in the average, Q16.16, at most one; 0 = by the time since the last one. */
     uint32_t avg_weight_q16;
+    /* What a full packet takes longer than a probe over the longest path of an idle fabric, in nanoseconds: added to each
+     * probe's round trip before that lowers the base RTT. 0: the difference counts as queueing. */
+    uint32_t probe_shortfall_ns;
     /* MRC_CORE_CC_*. */
     uint8_t algorithm;
     /* The fabric trims. */

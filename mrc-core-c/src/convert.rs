@@ -154,6 +154,7 @@ pub(crate) fn cc(c: &mrc_core_cc) -> Result<CcConfig, Fault> {
             disable_rtt_probe: c.disable_rtt_probe != 0,
             window_follows_rtt: c.window_follows_rtt != 0,
             avg_weight_q16: c.avg_weight_q16,
+            probe_shortfall_ns: c.probe_shortfall_ns,
         })),
         _ => Err(range("algorithm")),
     }
@@ -178,6 +179,7 @@ pub(crate) fn cc_of(config: &CcConfig) -> mrc_core_cc {
         window_bytes: fixed(config).or_else(|| fixed(&CcConfig::default())).unwrap_or(0),
         algorithm,
         avg_weight_q16: nscc.avg_weight_q16,
+        probe_shortfall_ns: nscc.probe_shortfall_ns,
         rate_bps: nscc.rate_bps,
         base_rtt_ns: nscc.base_rtt_ns,
         target_delay_ns: nscc.target_delay_ns,

@@ -146,6 +146,9 @@ pub struct mrc_core_cc {
     pub clear_delay_ns: u32,
     /// Weight of a delay sample in the average, Q16.16, at most one; 0 = by the time since the last one.
     pub avg_weight_q16: u32,
+    /// What a full packet takes longer than a probe over the longest path of an idle fabric, in nanoseconds: added to each
+    /// probe's round trip before that lowers the base RTT. 0: the difference counts as queueing.
+    pub probe_shortfall_ns: u32,
     /// MRC_CORE_CC_*.
     pub algorithm: u8,
     /// The fabric trims.

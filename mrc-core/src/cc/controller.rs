@@ -363,10 +363,16 @@ impl Qpcc {
         self.cc.on_settled(left);
     }
 
+    /// The round trip of a full packet, from that of one with `payload` bytes, where it is less than the base RTT.
+    #[inline]
+    pub(crate) fn full_rtt_ns(&self, rtt_ns: u64, payload: impl FnOnce() -> u32) -> u64 {
+        self.cc.full_rtt_ns(rtt_ns, payload)
+    }
+
     /// A probe measured a round trip.
-    pub(crate) fn on_base_rtt(&mut self, now: Instant, rtt_ns: u64) {
+    pub(crate) fn on_probe_rtt(&mut self, now: Instant, rtt_ns: u64) {
         self.base_rtt_at = Some(now);
-        self.cc.on_base_rtt(rtt_ns);
+        self.cc.on_base_rtt(self.full_rtt_ns(rtt_ns, || 0));
     }
 
     /// Whether this, the first feedback of the destination, should trigger the probe for the base RTT.

@@ -19,6 +19,9 @@ pub(crate) use turn::Credit;
 
 use crate::{Prefetch, time::Instant};
 
+/// Bytes of a full packet as congestion control counts them: path MTU + 88 (`congestion.md` 1).
+pub(crate) const NOMINAL_OVERHEAD: u32 = 88;
+
 /// What one SACK tells the congestion controller.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AckSample {
@@ -26,7 +29,7 @@ pub(crate) struct AckSample {
     pub(crate) newly_bytes: u32,
     /// The acknowledged packet carried a congestion mark.
     pub(crate) marked: bool,
-    /// Round trip of the acknowledged packet, when it is unambiguous.
+    /// Round trip of the acknowledged packet, when it is unambiguous; where it lowers the base RTT, that of a full packet.
     pub(crate) rtt_ns: Option<u64>,
     /// Receiver penalty, 0..=127.
     pub(crate) penalty: u8,
@@ -164,6 +167,16 @@ impl Cc {
         match self {
             Self::Fixed(_) => false,
             Self::Nscc(cc) => cc.takes_rtt_of_probes(),
+        }
+    }
+
+    /// What a full packet would have needed in place of one with `payload` bytes that needed `rtt_ns`, where that is less than
+    /// the base RTT.
+    #[inline]
+    pub(crate) fn full_rtt_ns(&self, rtt_ns: u64, payload: impl FnOnce() -> u32) -> u64 {
+        match self {
+            Self::Nscc(cc) if rtt_ns < cc.base_rtt_ns() => cc.full_rtt_ns(rtt_ns, payload()),
+            Self::Nscc(_) | Self::Fixed(_) => rtt_ns,
         }
     }
 

@@ -3,11 +3,10 @@
 
 use super::Endpoint;
 use crate::{
-    cc::{CcConfig, CcProfile, CcProfileHandle, Qpcc, QpccInfo},
+    cc::{CcConfig, CcProfile, CcProfileHandle, NOMINAL_OVERHEAD, Qpcc, QpccInfo},
     error::{ModifyError, TableError},
     num::Counter,
     qp::QpHandle,
-    requester::NOMINAL_OVERHEAD,
     time::Instant,
 };
 

@@ -84,6 +84,7 @@ impl TxSide<'_, '_> {
             //= SETH-010
             None => (self.qpcc.bytes_beyond_packets(&self.qp.share, self.full_packet()), 0, true),
         };
+        let rtt_ns = trigger.and_then(|psn| rtt_ns.map(|rtt_ns| self.full_rtt_ns(rtt_ns, psn)));
         self.qpcc.on_ack(&mut self.qp.share, now, &AckSample { newly_bytes, marked, rtt_ns, penalty, restore });
         if self.qp.req.hi_sacked != self.qp.req.unack {
             self.copy().infer_losses(now, &SackRepr::parse(bytes));
@@ -120,7 +121,7 @@ impl TxSide<'_, '_> {
         let Some((ev, rtt_ns)) = self.qp.req.probes.answered(id, now) else { return (None, None) };
         if plausible(rtt_ns) {
             self.learn_base_rtt(now, rtt_ns);
-            self.qpcc.on_base_rtt(now, rtt_ns);
+            self.qpcc.on_probe_rtt(now, rtt_ns);
             self.feedback(now, ev, Feedback::ProbeRtt { rtt_ns });
         }
         self.feedback(now, ev, Feedback::ProbeAnswer(verdict));

@@ -4,12 +4,13 @@
 use mrc_wire::{Psn, SackRepr};
 
 use super::{
-    NOMINAL_OVERHEAD, TxSide,
+    TxSide,
     feedback::{Answered, offset},
     record::TxRecord,
     window::outstanding_bits,
 };
 use crate::{
+    cc::NOMINAL_OVERHEAD,
     event::{Event, EventMask, LossCause},
     num::Counter,
     path::{EvIndex, Feedback},

@@ -28,7 +28,7 @@ pub use window::TxWord;
 
 use lateness::Lateness;
 use nominal::nominal_segment;
-pub(crate) use nominal::{NOMINAL_OVERHEAD, nominal_bytes, packets_of};
+pub(crate) use nominal::{nominal_bytes, packets_of};
 pub(crate) use probes::{ProbeTable, Wanted};
 use reorder::ReorderDelay;
 use rtt::BaseRtt;

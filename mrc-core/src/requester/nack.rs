@@ -52,6 +52,11 @@ impl TxSide<'_, '_> {
             self.qp.req.lateness.late(now, plane, sent);
         }
         let bytes = self.nominal_of(psn);
+        // Behind the switch that trimmed it a packet has no payload.
+        let rtt_ns = rtt_ns.map(|rtt_ns| match trimmed {
+            true => self.qpcc.full_rtt_ns(rtt_ns, || 0),
+            false => self.full_rtt_ns(rtt_ns, psn),
+        });
         self.qpcc.on_nack(&mut self.qp.share, now, bytes, trimmed, rtt_ns);
         self.qpcc.settle(&mut self.qp.share);
         self.probe_base_rtt();

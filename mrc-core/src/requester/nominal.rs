@@ -3,9 +3,6 @@
 use super::Segment;
 use crate::config::EndpointConfig;
 
-/// Bytes of a full packet as congestion control counts them: path MTU + 88 (`congestion.md` 1).
-pub(crate) const NOMINAL_OVERHEAD: u32 = 88;
-
 /// Nominal bytes of `packets` write packets that carry `payload` bytes in all, the last one an immediate if `imm`: UDP
 /// length with the headers they carry, + `size_overhead`. All but the last payload are multiples of 4.
 //= CCU-001

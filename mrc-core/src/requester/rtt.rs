@@ -1,6 +1,8 @@
 //! What counts as a round trip, and the smallest one known. Source: `congestion.md` 3.
 
-use super::Requester;
+use mrc_wire::Psn;
+
+use super::{Requester, TxSide};
 use crate::{Prefetch, time::Instant};
 
 /// Shortest and longest round trip that a network can have. Below the first lies the resolution of timestamps: the clock is
@@ -55,6 +57,17 @@ impl BaseRtt {
             self.since = now;
         }
         self.ns != before
+    }
+}
+
+impl TxSide<'_, '_> {
+    /// Round trip of data packet `psn`, as congestion control wants it. One of a request that is complete may have had any payload.
+    //= RTT-003
+    #[inline]
+    pub(super) fn full_rtt_ns(&self, rtt_ns: u64, psn: Psn) -> u64 {
+        let path_mtu = self.qp.req.path_mtu;
+        let payload = || self.qp.sq.find(self.ring, psn).map_or(0, |segment| segment.payload_len(path_mtu));
+        self.qpcc.full_rtt_ns(rtt_ns, payload)
     }
 }
 

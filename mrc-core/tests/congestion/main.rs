@@ -474,6 +474,27 @@ fn the_base_rtt_may_be_left_to_data_packets() {
     });
 }
 
+/// Packets with less payload than the path takes would lower the base RTT of those that are full. Of one whose request is
+/// complete when its SACK arrives nobody knows the payload.
+//= RTT-003 test
+#[test]
+fn by_a_knob_the_base_rtt_is_that_of_full_packets() {
+    let config = NsccConfig { disable_rtt_probe: true, base_rtt_ns: 1_000_000, probe_shortfall_ns: 2_048, ..nscc() };
+    let setup = profiles(1, &[CcConfig::Nscc(config)]);
+    net(1, &setup, Weather::default(), |net| {
+        let mtu = usize::from(setup.mtu);
+        let mut posted = 0;
+        for (lengths, longer_ns) in [(&[256][..], 2_048), (&[20 * mtu], 0), (&[256, 20 * mtu], 0)] {
+            for length in lengths {
+                net.post(0, posted, 0, *length).unwrap();
+                posted += 1;
+            }
+            assert!(net.run(u64::MAX, |net| net.completed(posted as usize) && net.wire.is_empty()));
+            assert_eq!(net.qpcc(0).base_rtt_ns, Some(8_000 + longer_ns), "{lengths:?}");
+        }
+    });
+}
+
 /// Takes QP 0 of both sides through RESET to RTS, with fresh PSNs.
 fn reconnect(net: &mut Net<'_>, setup: &Setup, psn: u32) {
     let (now, psn) = (net.now, Psn::new(psn));

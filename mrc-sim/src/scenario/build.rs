@@ -8,6 +8,7 @@ use std::sync::Arc;
 use mrc_core::Instant;
 
 use super::job::{self, SpokenKeys};
+use super::rtt::RoundTrip;
 use super::topology::TelemetryKey;
 use super::traffic::Extent;
 use super::{Problem, Scenario, TransportKind, faults, memory, mrc, queue, roce, rtt, topology, traffic};
@@ -85,6 +86,9 @@ pub struct Spoken {
     /// Its settings.
     pub settings: TransportSettings,
 }
+
+/// A probe on the wire.
+const PROBE_BYTES: u32 = 134;
 
 /// Shortest default of `stall_us`, in nanoseconds.
 const LEAST_STALL_NS: u64 = 100_000_000;
@@ -206,7 +210,7 @@ impl Built {
         }
         let topology = topology::build(&scenario, folder)?;
         let links = links(&scenario, &topology)?;
-        let queue = queue::build(&scenario, &topology, base_rtt_ns(&scenario, (&topology, &links))?)?;
+        let queue = queue::build(&scenario, &topology, round_trip(&scenario, (&topology, &links))?.base_ns)?;
         let topology = topology.with_queue(queue).map_err(|error| Problem::new("topology", error))?;
         let (spoken, of_job) = job::spoken(&scenario);
         check_params(&spoken)?;
@@ -330,8 +334,8 @@ fn settings(
     let alone = spoken.alone(scenario);
     let settings = match spoken.keys.kind {
         TransportKind::Mrc => {
-            let base_rtt_ns = base_rtt_ns(&alone, (topology, links)).map_err(|problem| spoken.problem(problem))?;
-            mrc::build(&alone, topology, base_rtt_ns).map(TransportSettings::Mrc)
+            let rtt = round_trip(&alone, (topology, links)).map_err(|problem| spoken.problem(problem))?;
+            mrc::build(&alone, topology, rtt).map(TransportSettings::Mrc)
         }
         TransportKind::Roce => {
             names_no_path("RoCE", scenario, topology)?;
@@ -397,12 +401,18 @@ fn check_mixed(topology: &Topology, plan: &Plan, transports: &[Spoken], speaks: 
     Ok(())
 }
 
-/// The round trip on an idle fabric that MRC's recommendations refer to, in nanoseconds.
-fn base_rtt_ns(scenario: &Scenario, (topology, links): (&Topology, &[(LinkId, LinkSpec)])) -> Result<u64, Problem> {
-    match scenario.transport.mrc.base_rtt_us {
-        Some(us) => Ok(nanos("transport.mrc.base_rtt_us", us)?.max(1)),
-        None => Ok(rtt::base_rtt_ns(topology, links, (u32::from(scenario.transport.mrc.mtu) + 142, 154))),
-    }
+/// The round trip on an idle fabric that MRC's recommendations refer to.
+fn round_trip(
+    scenario: &Scenario,
+    (topology, links): (&Topology, &[(LinkId, LinkSpec)]),
+) -> Result<RoundTrip, Problem> {
+    let full = rtt::base_rtt_ns(topology, links, (u32::from(scenario.transport.mrc.mtu) + 142, 154));
+    let base_ns = match scenario.transport.mrc.base_rtt_us {
+        Some(us) => nanos("transport.mrc.base_rtt_us", us)?.max(1),
+        None => full,
+    };
+    let probe_shortfall_ns = full.saturating_sub(rtt::base_rtt_ns(topology, links, (PROBE_BYTES, 154)));
+    Ok(RoundTrip { base_ns, probe_shortfall_ns })
 }
 
 /// How the fabric is divided: as the scenario asks, or by its size.

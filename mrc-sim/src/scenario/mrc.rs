@@ -11,6 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::build::{nanos, probability, rate_bps};
+use super::rtt::RoundTrip;
 use super::topology::TelemetryKey;
 use super::{Problem, Scenario};
 use crate::fabric::Topology;
@@ -126,9 +127,12 @@ pub struct MrcKeys {
     /// Whether NSCC takes its window from what the last round trip delivered when packets are trimmed (quick adapt).
     pub cc_quick_adapt: bool,
     /// NSCC: a probe after the first feedback of a destination measures the base RTT, and other probes may lower it.
-    /// On slow links a probe, being small, is much faster than data: the window then becomes too small.
     /// Flows whose probes took different times share a link unevenly.
     pub cc_rtt_probe: bool,
+    /// NSCC: what a full packet takes longer than a probe, over the longest idle path by default. A probe's round trip that
+    /// would lower the base RTT is first longer by so much, that of a packet with less payload by a part. With 0, as
+    /// the specification has it, the difference counts as queueing: flows at 10 Gb/s then lose half of their rate.
+    pub cc_probe_shortfall_us: Option<f64>,
     /// NSCC: a base RTT that falls cuts the window to the largest one at once, not when increases are applied next, as the
     /// reference has it. An incast of short messages then trims half as much.
     pub cc_window_follows_rtt: bool,
@@ -301,6 +305,7 @@ impl Default for MrcKeys {
             cc_delay_weight: 0.0,
             cc_quick_adapt: true,
             cc_rtt_probe: true,
+            cc_probe_shortfall_us: None,
             cc_window_follows_rtt: true,
             cc_fair_increase_bytes: None,
             cc_fixed_increase_bytes: None,
@@ -424,7 +429,8 @@ fn check(keys: &MrcKeys, topology: &Topology) -> Result<(), Problem> {
 }
 
 /// Settings of the hosts on `topology`.
-pub(super) fn build(scenario: &Scenario, topology: &Topology, base_rtt_ns: u64) -> Result<MrcSettings, Problem> {
+pub(super) fn build(scenario: &Scenario, topology: &Topology, rtt: RoundTrip) -> Result<MrcSettings, Problem> {
+    let base_rtt_ns = rtt.base_ns;
     let keys = &scenario.transport.mrc;
     let at = |key: &str| format!("transport.mrc.{key}");
     check(keys, topology)?;
@@ -459,6 +465,10 @@ pub(super) fn build(scenario: &Scenario, topology: &Topology, base_rtt_ns: u64) 
         CcKey::Nscc => CcConfig::Nscc(NsccConfig {
             target_delay_ns: target_ns as u32,
             max_cwnd_bytes: window,
+            probe_shortfall_ns: match keys.cc_probe_shortfall_us {
+                Some(us) => short(&at("cc_probe_shortfall_us"), us)? as u32,
+                None => u32::try_from(rtt.probe_shortfall_ns).unwrap_or(u32::MAX),
+            },
             ..nscc(keys, NsccConfig::new(rate, base_rtt, trimming))?
         }),
     };

@@ -4,6 +4,15 @@ use std::collections::BTreeSet;
 
 use crate::fabric::{LinkId, LinkSpec, Topology};
 
+/// What MRC is told of an idle fabric, between the hosts that are farthest apart, in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RoundTrip {
+    /// A full packet and its acknowledgement.
+    pub base_ns: u64,
+    /// So much less a probe and its answer take.
+    pub probe_shortfall_ns: u64,
+}
+
 /// Hosts that are looked at because their own link is slow to arrive, and others because of their leaf.
 const MOST: usize = 16;
 

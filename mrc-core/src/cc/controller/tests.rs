@@ -38,6 +38,20 @@ fn who_joins_with_the_same_packets_changes_nothing() {
     }
 }
 
+/// What a full packet takes longer than a probe is added when the probe returns, not again when a controller begins with it.
+//= NSCC-024, RTT-003 test
+#[test]
+fn a_known_base_rtt_is_that_of_full_packets() {
+    let config =
+        CcConfig::Nscc(NsccConfig { probe_shortfall_ns: 2_000, ..NsccConfig::new(100_000_000_000, 12_000, true) });
+    let now = Instant::from_nanos(5);
+    let mut first = Qpcc::new(&config, (0, 0), 4_184, now, None);
+    first.on_probe_rtt(now, 7_000);
+    assert_eq!(first.measured_base_rtt(), Some((9_000, now)));
+    let second = Qpcc::new(&config, (0, 1), 4_184, now, first.measured_base_rtt());
+    assert_eq!(second.measured_base_rtt(), Some((9_000, now)));
+}
+
 const THRESHOLD: u32 = 16_384;
 
 /// A QP has the turn for itself, and one packet per turn where others wait.

@@ -55,10 +55,13 @@ pub struct NsccConfig {
     pub max_cwnd_bytes: u32,
     /// No quick adapt.
     pub disable_qa: bool,
-    /// No probe asks for the base RTT, and no probe's round trip lowers it: only what data packets need counts. A probe is
-    /// shorter than a data packet, so that the serialisation of the rest passes for queueing, a third of a microsecond
-    /// for each hop of 100 Gb/s.
+    /// No probe asks for the base RTT, and no probe's round trip lowers it: only what data packets need counts.
     pub disable_rtt_probe: bool,
+    /// What a full packet takes longer than a probe over the longest path of an idle fabric, in nanoseconds: a third of a
+    /// microsecond for each hop of 100 Gb/s, 3.3 us at 10 Gb/s. A probe's round trip that would lower the base RTT is first
+    /// longer by so much, that of a packet with less payload by a part. With 0, as the specification has it, the difference
+    /// counts as queueing, and on slow links the window becomes too small for their rate.
+    pub probe_shortfall_ns: u32,
     /// A base RTT that falls cuts the window to the largest one at once, not when increases are applied next. An incast whose
     /// messages are shorter than a window then trims half as much.
     pub window_follows_rtt: bool,
@@ -90,6 +93,7 @@ impl NsccConfig {
             max_cwnd_bytes: 0,
             disable_qa: false,
             disable_rtt_probe: false,
+            probe_shortfall_ns: 0,
             window_follows_rtt: false,
             clear_delay_ns: 0,
             avg_weight_q16: 0,
@@ -149,6 +153,7 @@ pub(super) struct Params {
     /// Bytes of maximum window per nanosecond of base RTT, Q24: 1.5 times the rate.
     window_per_ns_q24: u64,
     max_cwnd: u64,
+    pub(super) probe_shortfall_ns: u64,
 }
 
 /// `value`, or `default` when it is 0.
@@ -195,6 +200,7 @@ impl Params {
             avg_weight_q16: cfg.avg_weight_q16.into(),
             window_per_ns_q24: ((rate.wrapping_mul(3) << 24) / (2 * BITS_NS)) as u64,
             max_cwnd: or(cfg.max_cwnd_bytes, MAX_WINDOW).min(MAX_WINDOW),
+            probe_shortfall_ns: cfg.probe_shortfall_ns.into(),
         }
     }
 
@@ -212,8 +218,8 @@ impl Params {
 
 crate::image::stored!(struct NsccConfig {
     rate_bps, base_rtt_ns, trimming, target_delay_ns, fi_bytes, eta_bytes, fi_scale_q16, gamma_q16, max_md_jump_q16, qa_gate,
-    qa_threshold_ns, adjust_bytes, adjust_period_ns, max_cwnd_bytes, disable_qa, disable_rtt_probe, window_follows_rtt,
-    clear_delay_ns, avg_weight_q16,
+    qa_threshold_ns, adjust_bytes, adjust_period_ns, max_cwnd_bytes, disable_qa, disable_rtt_probe, probe_shortfall_ns,
+    window_follows_rtt, clear_delay_ns, avg_weight_q16,
 });
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ mod tests;
 
 pub use config::NsccConfig;
 
-use super::{AckSample, CongestionControl};
+use super::{AckSample, CongestionControl, NOMINAL_OVERHEAD};
 use crate::{Prefetch, time::Instant};
 use config::Params;
 
@@ -145,6 +145,16 @@ impl Nscc {
         if self.p.window_follows_rtt {
             self.cwnd = self.cwnd.min(self.max_wnd);
         }
+    }
+
+    /// The round trip of a full packet, from that of one with `payload` bytes.
+    #[inline(never)]
+    pub(super) fn full_rtt_ns(&self, rtt_ns: u64, payload: u32) -> u64 {
+        let full = self.p.mtu.saturating_sub(NOMINAL_OVERHEAD.into());
+        let missing = full.saturating_sub(payload.into());
+        // Products of a time below 2^32 and of less than 2^16 bytes; rounded up.
+        let product = self.p.probe_shortfall_ns.wrapping_mul(missing).wrapping_add(full);
+        rtt_ns.saturating_add(product.wrapping_sub(1).checked_div(full).unwrap_or(0))
     }
 
     /// The window follows the largest one when increases are applied, or at once.

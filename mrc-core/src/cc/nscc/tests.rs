@@ -364,6 +364,26 @@ fn round_trips_of_probes_lower_the_base_rtt_unless_they_are_switched_off() {
     }
 }
 
+/// The base RTT is that of a full packet. What a shorter one took is first made longer.
+//= RTT-003 test
+#[test]
+fn by_a_knob_short_packets_count_as_full_ones() {
+    let with = |probe_shortfall_ns| {
+        let config = NsccConfig { probe_shortfall_ns, ..NsccConfig::new(100_000_000_000, 12_000, true) };
+        Cc::new(&CcConfig::Nscc(config), 4_096 + NOMINAL_OVERHEAD, Instant::ZERO)
+    };
+    let cc = with(2_000);
+    for (payload, full) in [(0, 11_000), (1_024, 10_500), (4_095, 9_001), (4_096, 9_000), (u32::MAX, 9_000)] {
+        assert_eq!(cc.full_rtt_ns(9_000, || payload), full, "{payload} bytes");
+        assert_eq!(with(0).full_rtt_ns(9_000, || payload), 9_000, "as specified");
+    }
+    assert_eq!(cc.full_rtt_ns(11_999, || 0), 13_999);
+    assert_eq!(cc.full_rtt_ns(12_000, || panic!("lowers nothing")), 12_000);
+    assert_eq!(with(u32::MAX).full_rtt_ns(1, || 0), 1 << 32);
+    let fixed = Cc::new(&CcConfig::None, 4_184, Instant::ZERO);
+    assert_eq!(fixed.full_rtt_ns(9, || panic!("knows no base RTT")), 9);
+}
+
 //= CCU-008 test
 #[test]
 fn the_name_is_the_published_one() {

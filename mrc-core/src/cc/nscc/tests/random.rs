@@ -31,6 +31,11 @@ fn op(bytes: impl Strategy<Value = u32> + Clone, rtt: impl Strategy<Value = u64>
     ]
 }
 
+/// Some payload.
+fn bytes_of(rtt: u64) -> u32 {
+    (rtt >> 3) as u32
+}
+
 fn perform(cc: &mut Nscc, now: Instant, op: &Op) {
     match *op {
         Op::Send(bytes) => cc.on_send(bytes),
@@ -40,7 +45,7 @@ fn perform(cc: &mut Nscc, now: Instant, op: &Op) {
         Op::Nack { bytes, trimmed, rtt } => cc.on_nack(now, bytes, trimmed, rtt),
         Op::Loss(bytes) => cc.on_loss(now, bytes),
         Op::Unloss(bytes) => cc.on_unloss(bytes),
-        Op::BaseRtt(rtt) => cc.on_base_rtt(rtt),
+        Op::BaseRtt(rtt) => cc.on_base_rtt(cc.full_rtt_ns(rtt, bytes_of(rtt))),
         Op::Settled(bytes) => cc.on_settled(bytes),
     }
 }
@@ -153,6 +158,7 @@ proptest! {
             fi_scale_q16: field(3),
             gamma_q16: field(4) % (16 << 16),
             max_md_jump_q16: field(5) % 65_537,
+            probe_shortfall_ns: field(8) ^ field(0),
             qa_gate,
             qa_threshold_ns: field(6),
             adjust_bytes: field(7),
