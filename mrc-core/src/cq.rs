@@ -3,7 +3,7 @@
 
 use mrc_wire::{Ev, PortNum, Psn, Qpn};
 
-use crate::error::TableError;
+use crate::{error::TableError, first_free::FirstFree};
 
 crate::handle::handle! {
     /// A completion queue. Stale once it is destroyed.
@@ -175,6 +175,7 @@ impl CqSlot {
 #[derive(Debug)]
 pub(crate) struct Cqs<'s> {
     slots: &'s mut [CqSlot],
+    free: FirstFree,
     ring: &'s mut [Completion],
     /// Entries per queue, a power of two.
     depth: u32,
@@ -183,7 +184,7 @@ pub(crate) struct Cqs<'s> {
 impl<'s> Cqs<'s> {
     pub(crate) fn new(slots: &'s mut [CqSlot], ring: &'s mut [Completion], depth: u32) -> Self {
         slots.fill(CqSlot::EMPTY);
-        Self { slots, ring, depth }
+        Self { slots, free: FirstFree::NONE, ring, depth }
     }
 
     /// A queue with its ring.
@@ -199,7 +200,7 @@ impl<'s> Cqs<'s> {
     }
 
     pub(crate) fn create(&mut self) -> Result<CqHandle, TableError> {
-        let index = self.slots.iter().position(|slot| !slot.used).ok_or(TableError::Full("completion queue"))?;
+        let index = self.free.find(self.slots, |slot| !slot.used).ok_or(TableError::Full("completion queue"))?;
         let slot = self.slots.get_mut(index).ok_or(TableError::Full("completion queue"))?;
         *slot = CqSlot { used: true, generation: slot.generation, ..CqSlot::EMPTY };
         Ok(CqHandle::from_parts(index as u16, slot.generation))
@@ -212,6 +213,7 @@ impl<'s> Cqs<'s> {
         }
         slot.used = false;
         slot.generation = slot.generation.wrapping_add(1);
+        self.free.freed(cq.slot());
         Ok(())
     }
 

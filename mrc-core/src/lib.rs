@@ -34,6 +34,7 @@ mod cq;
 mod endpoint;
 mod error;
 mod event;
+mod first_free;
 mod handle;
 mod image;
 mod knobs;

@@ -25,7 +25,7 @@ impl Endpoint<'_> {
     //= CCU-007, QPCC-002
     pub fn create_cc_profile(&mut self, config: &CcConfig) -> Result<CcProfileHandle, TableError> {
         config.validate().map_err(TableError::Range)?;
-        let index = self.cc_profiles.iter().position(|profile| profile.config.is_none());
+        let index = self.free_cc_profiles.find(self.cc_profiles, |profile| profile.config.is_none());
         let index = index.ok_or(TableError::Full("congestion-control profile"))?;
         let slot = self.cc_profiles.get_mut(index).ok_or(TableError::Full("congestion-control profile"))?;
         *slot = CcProfile { config: Some(*config), ..*slot };
@@ -52,6 +52,7 @@ impl Endpoint<'_> {
         }
         let slot = self.idle_profile(profile)?;
         *slot = CcProfile { generation: slot.generation.wrapping_add(1), ..CcProfile::EMPTY };
+        self.free_cc_profiles.freed(profile.slot());
         Ok(())
     }
 

@@ -254,7 +254,7 @@ impl Endpoint<'_> {
         let Some(slot) = self.peers.get_mut(peer as usize).filter(|slot| slot.users == 0) else { return };
         slot.ev_profile = slot.shards_profile;
         if let Some(index) = slot.ev_profile
-            && let Some(entries) = profile(self.ev_entries, self.ev_profiles, &self.limits, index)
+            && let Some(entries) = profile(self.ev_entries, &self.ev_profiles, &self.limits, index)
         {
             slot.op_paths.start(entries, self.ports, &mut self.rng);
         }

@@ -1,6 +1,6 @@
 //! Which QP slots are free. The slot whose QP was destroyed last comes first: caches still hold its memory.
 
-use super::peers::FirstFree;
+use crate::first_free::FirstFree;
 use crate::qp::Qp;
 
 /// End of the list.

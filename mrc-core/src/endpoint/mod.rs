@@ -40,6 +40,7 @@ pub use live_update::{Export, Import};
 pub use ops::{OpAnswer, OpOutcome, OpRequest};
 pub use peers::PeerSlot;
 pub use placement::PlaceToken;
+pub(crate) use profiles::EvProfiles;
 pub use profiles::{
     EvEventMask, EvMode, EvProfileConfig, EvProfileInfo, EvProfileSlot, EvReport, EvSpec, ProfileState,
 };
@@ -54,7 +55,7 @@ use self::{
     below::{Below, Entries},
     free_qps::FreeQps,
     op_table::Ops,
-    peers::{FirstFree, Masks, PeerIndex},
+    peers::{Masks, PeerIndex},
     walk::Walk,
     writes::ToPeer,
 };
@@ -65,6 +66,7 @@ use crate::{
     cq::{Cqs, Status},
     error::{ConfigError, Discard},
     event::{ErrorCause, Event, EventMask, Events},
+    first_free::FirstFree,
     mem::Regions,
     num::Counter,
     path::{EvEntry, EvSlot},
@@ -149,10 +151,12 @@ pub struct Endpoint<'s> {
     free_qps: FreeQps,
     free_peers: FirstFree,
     free_qpccs: FirstFree,
+    free_profiles: FirstFree,
+    free_cc_profiles: FirstFree,
     ops: Ops,
     walk: Walk,
     ev_entries: &'s mut [EvEntry],
-    ev_profiles: &'s mut [EvProfileSlot],
+    ev_profiles: EvProfiles<'s>,
     /// Changes of EV profiles so far, modulo 2^32.
     ev_edition: u32,
     cc_profiles: &'s mut [CcProfile],
@@ -192,7 +196,6 @@ impl<'s> Endpoint<'s> {
         s.peers.fill(PeerSlot::EMPTY);
         s.planes.fill(PlaneSlot::EMPTY);
         s.routes.fill(RouteSlot::EMPTY);
-        s.ev_profiles.fill(EvProfileSlot::EMPTY);
         s.qpccs.fill(Qpcc::EMPTY);
         s.cc_profiles.fill(CcProfile::EMPTY);
         if let Some(own) = s.cc_profiles.first_mut() {
@@ -241,9 +244,11 @@ impl<'s> Endpoint<'s> {
             free_qps: FreeQps::NONE,
             free_peers: FirstFree::default(),
             free_qpccs: FirstFree::default(),
+            free_profiles: FirstFree::default(),
+            free_cc_profiles: FirstFree::default(),
             walk: Walk::new(),
             ev_entries: s.ev_entries,
-            ev_profiles: s.ev_profiles,
+            ev_profiles: EvProfiles::new(s.ev_profiles),
             ev_edition: 0,
             cc_profiles: s.cc_profiles,
             qpccs: s.qpccs,
@@ -362,7 +367,7 @@ impl<'s> Endpoint<'s> {
             rng: &mut self.rng,
             stats: &mut self.stats,
             events: &mut self.events,
-            profiles: self.ev_profiles,
+            profiles: &mut self.ev_profiles,
             cfg: &self.cfg,
         };
         Some((tx, to))

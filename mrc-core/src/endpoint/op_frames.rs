@@ -60,7 +60,7 @@ impl Endpoint<'_> {
             let free = usable.and(ports);
             let bound = slot.ev_profile;
             let path = if let Some(index) = bound {
-                let entries = profile(self.ev_entries, self.ev_profiles, &self.limits, index);
+                let entries = profile(self.ev_entries, &self.ev_profiles, &self.limits, index);
                 let slot = self.peers.get_mut(due.peer as usize);
                 let choice = slot
                     .zip(entries)

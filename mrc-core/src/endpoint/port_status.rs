@@ -171,7 +171,7 @@ impl Endpoint<'_> {
         // The EV of a plane that was not answered may be the dead one.
         if slot.update.rounds > 1
             && let Some(index) = slot.ev_profile
-            && let Some(entries) = profile(self.ev_entries, self.ev_profiles, &self.limits, index)
+            && let Some(entries) = profile(self.ev_entries, &self.ev_profiles, &self.limits, index)
         {
             slot.op_paths.redraw(entries, &mut self.rng);
         }

@@ -76,7 +76,7 @@ impl Endpoint<'_> {
         let peer = peer.ok_or(ModifyError::Missing("peer"))?;
         //= PROF-006
         let known = self.ev_profiles.get(attr.ev_profile.index()).is_some_and(|slot| slot.is(attr.ev_profile));
-        let entries = profile(self.ev_entries, self.ev_profiles, &self.limits, attr.ev_profile.slot())
+        let entries = profile(self.ev_entries, &self.ev_profiles, &self.limits, attr.ev_profile.slot())
             .filter(|_| known)
             .ok_or(ModifyError::Missing("EV profile"))?;
         let slot = self.ev_profiles.get_mut(attr.ev_profile.index()).ok_or(ModifyError::Missing("EV profile"))?;
@@ -140,7 +140,7 @@ impl Endpoint<'_> {
         let qpcc = self.find_qpcc(peer, attr.cc)?;
         let (evs, active) = (self.limits.evs, self.limits.active_evs);
         let slot = self.qps.get_mut(index as usize).ok_or(ModifyError::Unknown)?;
-        let entries = profile(self.ev_entries, self.ev_profiles, &self.limits, slot.ev_profile)
+        let entries = profile(self.ev_entries, &self.ev_profiles, &self.limits, slot.ev_profile)
             .ok_or(ModifyError::Missing("EV profile"))?;
         let slots = part(self.ev_slots, index, evs).ok_or(ModifyError::Unknown)?;
         let order = part(self.ev_order, index, active).ok_or(ModifyError::Unknown)?;

@@ -40,7 +40,7 @@ impl Endpoint<'_> {
             return;
         }
         slot.rerouted = now;
-        if let Some(entries) = profile(self.ev_entries, self.ev_profiles, &self.limits, slot.ev_profile) {
+        if let Some(entries) = profile(self.ev_entries, &self.ev_profiles, &self.limits, slot.ev_profile) {
             slot.reverse.redraw(entries, &mut self.rng);
         }
     }
@@ -66,7 +66,7 @@ impl Endpoint<'_> {
         let (peer, profile_index) = (slot.peer, slot.ev_profile);
         let handle = QpHandle { index: qp, qpn: slot.qpn };
         let ports = self.usable_ports(qp);
-        let entries = profile(self.ev_entries, self.ev_profiles, &self.limits, profile_index);
+        let entries = profile(self.ev_entries, &self.ev_profiles, &self.limits, profile_index);
         let (Some(entries), Some(slot)) = (entries, self.qps.get_mut(qp as usize)) else { return };
         let choice = slot.reverse.poll_probe(now, entries, ports, rtt_ns, &mut self.rng);
         let entry = choice.and_then(|choice| Some((choice, *entries.get(usize::from(choice.entry))?)));
@@ -89,7 +89,7 @@ impl Endpoint<'_> {
     //= REV-003, REV-005, REV-006
     pub(super) fn return_path_probed(&mut self, qp: QpHandle, choice: Choice, rtt_ns: Option<u64>) {
         let Some(slot) = self.index_of(qp).and_then(|index| self.qps.get_mut(index as usize)) else { return };
-        let Some(entries) = profile(self.ev_entries, self.ev_profiles, &self.limits, slot.ev_profile) else { return };
+        let Some(entries) = profile(self.ev_entries, &self.ev_profiles, &self.limits, slot.ev_profile) else { return };
         // The EV may have been denied meanwhile, or the QP reset and bound to another profile.
         let same = entries
             .get(usize::from(choice.entry))

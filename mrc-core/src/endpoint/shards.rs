@@ -140,14 +140,9 @@ impl Endpoint<'_> {
         if let Some((to, news)) = self.peer_news() {
             return Some(ShardMessage { from, to, news });
         }
-        for index in 0..self.ev_profiles.len() as u32 {
-            let told = self.ev_profiles.get_mut(index as usize).and_then(|slot| slot.next_told());
-            if let Some(entry) = told {
-                let news = ShardNews::BadEv { profile: self.profile_handle(index)?, entry };
-                return Some(ShardMessage { from, to: None, news });
-            }
-        }
-        None
+        let (index, entry) = self.ev_profiles.next_told()?;
+        let news = ShardNews::BadEv { profile: self.profile_handle(index)?, entry };
+        Some(ShardMessage { from, to: None, news })
     }
 
     /// What is untold of the peer that waits longest.
@@ -251,7 +246,7 @@ impl Endpoint<'_> {
     /// Another shard has QPs towards a peer: we tell that peer of our ports, through EVs of these QPs' profile.
     //= EPOP-006
     fn peer_used(&mut self, now: Instant, peer: u32, by: u8, index: u32, entered_rts: bool) -> Result<(), ShardError> {
-        let entries = profile(self.ev_entries, self.ev_profiles, &self.limits, index).ok_or(ShardError::Profile)?;
+        let entries = profile(self.ev_entries, &self.ev_profiles, &self.limits, index).ok_or(ShardError::Profile)?;
         let slot = self.peers.get_mut(peer as usize).ok_or(ShardError::Peer)?;
         slot.used_by |= 1u64.wrapping_shl(by.into());
         if slot.ev_profile.is_none() {

@@ -140,7 +140,7 @@ impl Endpoint<'_> {
         if !slot.has_peer || slot.ev_profile != command.profile {
             return;
         }
-        let entries = profile(self.ev_entries, self.ev_profiles, &self.limits, command.profile).unwrap_or(&[]);
+        let entries = profile(self.ev_entries, &self.ev_profiles, &self.limits, command.profile).unwrap_or(&[]);
         slot.reverse.heed_denylist(entries, command.allows(entries), &mut self.rng);
         let Some(value) = command.all else { return self.command_entry(now, qp, command, command.entry) };
         for entry in command.entry..entries.len() as u16 {
@@ -176,7 +176,7 @@ impl Endpoint<'_> {
 
     /// What a command means to the paths of a peer's endpoint operations.
     fn command_peer(&mut self, peer: u32, command: &Command) {
-        let entries = profile(self.ev_entries, self.ev_profiles, &self.limits, command.profile).unwrap_or(&[]);
+        let entries = profile(self.ev_entries, &self.ev_profiles, &self.limits, command.profile).unwrap_or(&[]);
         let slot = self.peers.get_mut(peer as usize).filter(|peer| peer.ev_profile == Some(command.profile));
         if let Some(slot) = slot {
             slot.op_paths.heed_denylist(entries, command.allows(entries), &mut self.rng);

@@ -3,7 +3,7 @@
 
 use mrc_wire::Rkey;
 
-use crate::{error::TableError, image::Pass, secret::Secrets};
+use crate::{error::TableError, first_free::FirstFree, image::Pass, secret::Secrets};
 
 /// A protection domain: regions and QPs of different domains never meet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -89,6 +89,7 @@ pub(crate) enum AccessError {
 #[derive(Debug)]
 pub(crate) struct Regions<'s> {
     slots: &'s mut [MrSlot],
+    free: FirstFree,
     /// Bits of a key that name its slot: how many, and which.
     index_bits: u32,
     index_mask: u32,
@@ -99,7 +100,7 @@ impl<'s> Regions<'s> {
         slots.fill(MrSlot::EMPTY);
         let index_bits = usize::BITS.wrapping_sub(slots.len().saturating_sub(1).leading_zeros());
         let index_mask = 1u32.checked_shl(index_bits).map_or(u32::MAX, |bit| bit.wrapping_sub(1));
-        Self { slots, index_bits, index_mask }
+        Self { slots, free: FirstFree::NONE, index_bits, index_mask }
     }
 
     /// Writes one region to an image, or replaces it by that of one.
@@ -122,7 +123,7 @@ impl<'s> Regions<'s> {
             return Err(TableError::Range("memory range"));
         }
         let bits = self.index_bits;
-        let index = self.slots.iter().position(|slot| !slot.used).ok_or(TableError::Full("memory region"))?;
+        let index = self.free.find(self.slots, |slot| !slot.used).ok_or(TableError::Full("memory region"))?;
         let slot = self.slots.get_mut(index).ok_or(TableError::Full("memory region"))?;
         // A fresh random part for every registration: a key of the slot's last owner never opens it again.
         let mut key = slot.key;
@@ -151,6 +152,7 @@ impl<'s> Regions<'s> {
             return Err(TableError::Unknown("memory region"));
         }
         slot.used = false;
+        self.free.freed(mr.index);
         Ok(())
     }
 

@@ -40,9 +40,10 @@ use mrc_wire::{Ev, Psn};
 
 use crate::num::Counter;
 use crate::{
-    EvProfileSlot, Prefetch, Qp,
+    Prefetch, Qp,
     cc::Qpcc,
     config::{EndpointConfig, RetryConfig, RtsAttr, Trimming},
+    endpoint::EvProfiles,
     event::{Event, Events},
     path::{Choice, EvIndex, EvSlot, EvState, Feedback, Transition},
     rng::Rng,
@@ -326,7 +327,7 @@ pub(crate) struct TxSide<'a, 's> {
     pub(crate) rng: &'a mut Rng,
     pub(crate) stats: &'a mut Stats,
     pub(crate) events: &'a mut Events<'s>,
-    pub(crate) profiles: &'a mut [EvProfileSlot],
+    pub(crate) profiles: &'a mut EvProfiles<'s>,
     pub(crate) cfg: &'a EndpointConfig,
 }
 
@@ -387,7 +388,7 @@ impl<'s> TxSide<'_, 's> {
         if let (Some(entry), Some(profile)) = (entry, self.profiles.get_mut(of as usize)) {
             profile.announce(now, of, entry, change, self.events, self.stats);
             if self.cfg.share_bad_evs && change.to == EvState::AssumedBad {
-                profile.tell_bad(entry);
+                self.profiles.tell_bad(of, entry);
             }
         }
     }

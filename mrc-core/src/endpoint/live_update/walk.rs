@@ -247,6 +247,8 @@ impl Endpoint<'_> {
             ports: _,
             free_peers: _,
             free_qpccs: _,
+            free_profiles: _,
+            free_cc_profiles: _,
             peer_index,
             ops,
             walk,
@@ -294,7 +296,11 @@ impl Endpoint<'_> {
         let slot = self.ev_profiles.get_mut(at.index as usize)?;
         if at.part == 0 {
             io.item(slot)?;
-            return (slot.entries() <= self.limits.profile_evs).then_some(Left::Parts);
+            let fits = slot.entries() <= self.limits.profile_evs;
+            if P::LOADS {
+                self.ev_profiles.list(at.index);
+            }
+            return fits.then_some(Left::Parts);
         }
         let entries = part(self.ev_entries, at.index, self.limits.profile_evs)?;
         Some(Left::after(at.ring(io, slot.entries(), entries, |nth| nth as usize)?, true))

@@ -41,9 +41,10 @@ impl Endpoint<'_> {
     /// No free slot.
     pub fn open_ev_profile(&mut self, id: u64) -> Result<EvProfileHandle, TableError> {
         self.ev_edition = self.ev_edition.wrapping_add(1);
-        let free = self.ev_profiles.iter().position(|slot| !slot.used).ok_or(TableError::Full("EV profile"))?;
+        let free =
+            self.free_profiles.find(&self.ev_profiles, |slot| !slot.used).ok_or(TableError::Full("EV profile"))?;
         let slot = self.ev_profiles.get_mut(free).ok_or(TableError::Full("EV profile"))?;
-        *slot = EvProfileSlot { used: true, generation: slot.generation, ..EvProfileSlot::EMPTY };
+        *slot = EvProfileSlot { used: true, generation: slot.generation, untold: slot.untold, ..EvProfileSlot::EMPTY };
         slot.info.id = id;
         Ok(EvProfileHandle::from_parts(free as u16, slot.generation))
     }
@@ -104,7 +105,14 @@ impl Endpoint<'_> {
             EvMode::Auto | EvMode::Generated => generate_profile(entries, &config.format, &fields, ports, id)?,
         }
         let slot = self.profile_slot(profile)?;
-        *slot = EvProfileSlot { used: true, generation: slot.generation, info, raw, ..EvProfileSlot::EMPTY };
+        *slot = EvProfileSlot {
+            used: true,
+            generation: slot.generation,
+            info,
+            raw,
+            untold: slot.untold,
+            ..EvProfileSlot::EMPTY
+        };
         Ok(())
     }
 
@@ -169,7 +177,9 @@ impl Endpoint<'_> {
         if slot.info.users > 0 {
             return Err(ProfileError::Busy { users: slot.info.users });
         }
-        *slot = EvProfileSlot { generation: slot.generation.wrapping_add(1), ..EvProfileSlot::EMPTY };
+        let (generation, untold) = (slot.generation.wrapping_add(1), slot.untold);
+        *slot = EvProfileSlot { generation, untold, ..EvProfileSlot::EMPTY };
+        self.free_profiles.freed(profile.slot());
         self.forget_op_paths(profile.slot());
         Ok(())
     }
@@ -189,7 +199,7 @@ impl Endpoint<'_> {
         let ports = self.cfg.port_mask();
         for slot in self.qps.iter().filter(|slot| slot.has_peer) {
             if let Some(peer) = self.peers.get_mut(slot.peer as usize).filter(|peer| peer.ev_profile.is_none())
-                && let Some(entries) = profile(self.ev_entries, self.ev_profiles, &self.limits, slot.ev_profile)
+                && let Some(entries) = profile(self.ev_entries, &self.ev_profiles, &self.limits, slot.ev_profile)
             {
                 peer.ev_profile = Some(slot.ev_profile);
                 peer.op_paths.start(entries, ports, &mut self.rng);

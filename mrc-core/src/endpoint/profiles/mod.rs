@@ -16,7 +16,8 @@ use crate::{
     stats::Stats,
     time::Instant,
 };
-use sharing::SHARED;
+pub(crate) use sharing::EvProfiles;
+use sharing::{SHARED, Untold};
 
 /// Equal events closer than this are one, in nanoseconds.
 const MERGE_NS: u64 = 1_000_000;
@@ -167,6 +168,8 @@ pub struct EvProfileSlot {
     carried: u32,
     /// Bit N: place N of `shared` came from another shard.
     heard: u32,
+    /// Outlives the profile: the list goes on through the slot.
+    untold: Untold,
 }
 
 impl EvProfileSlot {
@@ -192,6 +195,7 @@ impl EvProfileSlot {
         told: 0,
         carried: 0,
         heard: 0,
+        untold: Untold::NONE,
     };
 
     /// Entries.
@@ -284,7 +288,7 @@ const fn shown(state: EvState) -> EvState {
 //= PROF-006
 pub(super) fn profile<'a>(
     entries: &'a [EvEntry],
-    profiles: &[EvProfileSlot],
+    profiles: &EvProfiles<'_>,
     limits: &crate::Limits,
     index: u32,
 ) -> Option<&'a [EvEntry]> {
@@ -322,5 +326,6 @@ crate::image::stored!(struct EvEventMask { good, assumed_bad });
 crate::image::stored!(struct EvSpec { value, port });
 crate::image::stored!(struct EvProfileInfo { id, state, mode, format, fields, count, min_active, events, users });
 crate::image::stored!(
-    struct EvProfileSlot { used, generation, info, raw, last_event, shared, told, carried, heard } rebuilt { contents: None }
+    struct EvProfileSlot { used, generation, info, raw, last_event, shared, told, carried, heard }
+    rebuilt { contents: None, untold: Untold::NONE }
 );

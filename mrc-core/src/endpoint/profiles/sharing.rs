@@ -1,4 +1,6 @@
-//! Bad EVs that the QPs of a profile learn from each other.
+//! Bad EVs that the QPs of a profile learn from each other, and other shards from this one.
+
+use core::ops::{Deref, DerefMut};
 
 use mrc_wire::Verdict;
 
@@ -16,9 +18,89 @@ pub(super) const SHARED: usize = 32;
 /// Of these, taken over by a QP per packet it sends.
 const LEARNED_PER_PACKET: u32 = 4;
 
+/// End of the list.
+const NIL: u32 = u32::MAX;
+
+/// The place of a profile on the list of [`EvProfiles`].
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Untold {
+    listed: bool,
+    behind: u32,
+}
+
+impl Untold {
+    pub(super) const NONE: Self = Self { listed: false, behind: NIL };
+}
+
+/// The table of profiles: a slice, with a list of those that have something for other shards, oldest first.
+#[derive(Debug)]
+pub(crate) struct EvProfiles<'s> {
+    slots: &'s mut [EvProfileSlot],
+    first: u32,
+    last: u32,
+}
+
+impl Deref for EvProfiles<'_> {
+    type Target = [EvProfileSlot];
+
+    fn deref(&self) -> &Self::Target {
+        self.slots
+    }
+}
+
+impl DerefMut for EvProfiles<'_> {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        self.slots
+    }
+}
+
+impl<'s> EvProfiles<'s> {
+    pub(in crate::endpoint) fn new(slots: &'s mut [EvProfileSlot]) -> Self {
+        slots.fill(EvProfileSlot::EMPTY);
+        Self { slots, first: NIL, last: NIL }
+    }
+
+    /// Remembers a bad EV of profile `index` for its other QPs, and for other shards.
+    pub(crate) fn tell_bad(&mut self, index: u32, entry: u16) {
+        if let Some(slot) = self.slots.get_mut(index as usize) {
+            slot.tell_bad(entry);
+            self.list(index);
+        }
+    }
+
+    /// Puts a profile on the list, if it has something for other shards and is not there yet.
+    pub(in crate::endpoint) fn list(&mut self, index: u32) {
+        let Some(slot) = self.slots.get_mut(index as usize) else { return };
+        if slot.untold.listed || slot.carried == slot.told {
+            return;
+        }
+        slot.untold = Untold { listed: true, behind: NIL };
+        match self.slots.get_mut(self.last as usize) {
+            Some(last) => last.untold.behind = index,
+            None => self.first = index,
+        }
+        self.last = index;
+    }
+
+    /// A bad EV that other shards have not been told, by profile and entry. Looks at the profiles on the list alone, and takes those off
+    /// that have nothing more.
+    pub(in crate::endpoint) fn next_told(&mut self) -> Option<(u32, u16)> {
+        while let Some(slot) = self.slots.get_mut(self.first as usize) {
+            if let Some(entry) = slot.next_told() {
+                return Some((self.first, entry));
+            }
+            self.first = core::mem::replace(&mut slot.untold, Untold::NONE).behind;
+            if self.first == NIL {
+                self.last = NIL;
+            }
+        }
+        None
+    }
+}
+
 impl EvProfileSlot {
     /// Remembers a bad EV for the other QPs of the profile.
-    pub(crate) fn tell_bad(&mut self, entry: u16) {
+    fn tell_bad(&mut self, entry: u16) {
         self.heard &= !1u32.wrapping_shl(self.told);
         if let Some(slot) = self.shared.get_mut(self.told as usize % SHARED) {
             *slot = entry;
@@ -34,7 +116,7 @@ impl EvProfileSlot {
     }
 
     /// The oldest bad EV that other shards have not been told.
-    pub(in crate::endpoint) fn next_told(&mut self) -> Option<u16> {
+    fn next_told(&mut self) -> Option<u16> {
         if self.told.wrapping_sub(self.carried) > SHARED as u32 {
             self.carried = self.told.wrapping_sub(SHARED as u32);
         }
@@ -119,6 +201,40 @@ mod tests {
             }
             assert_eq!(all(&mut slot), own, "round {round}");
             assert_eq!(slot.next_told(), None);
+        }
+    }
+
+    /// Against the tables walked from end to end: each bad EV is told once, those of one profile in order, and a profile that was
+    /// destroyed meanwhile leaves the others on the list.
+    #[test]
+    fn only_profiles_with_news_are_looked_at() {
+        let (mut slots, mut rng) = (vec![EvProfileSlot::EMPTY; 40], crate::rng::Rng::new(17));
+        let mut profiles = EvProfiles::new(&mut slots);
+        let mut want = vec![std::collections::VecDeque::new(); 40];
+        for entry in 0..4_000u16 {
+            let index = rng.below(40) as usize;
+            match rng.below(20) {
+                0 => {
+                    let untold = profiles[index].untold;
+                    profiles[index] = EvProfileSlot { untold, ..EvProfileSlot::EMPTY };
+                    want[index].clear();
+                }
+                1..9 => {
+                    profiles.tell_bad(index as u32, entry);
+                    want[index].push_back(entry);
+                    if want[index].len() > SHARED {
+                        want[index].pop_front();
+                    }
+                }
+                9 => {
+                    profiles[index].hear_bad(entry);
+                    want[index].pop_front_if(|_| profiles[index].told.wrapping_sub(profiles[index].carried) > 32);
+                }
+                _ => match profiles.next_told() {
+                    Some((index, entry)) => assert_eq!(want[index as usize].pop_front(), Some(entry)),
+                    None => assert!(want.iter().all(|told| told.is_empty()), "{want:?}"),
+                },
+            }
         }
     }
 

@@ -167,3 +167,23 @@ fn a_record_that_is_too_long_is_refused_at_once() {
     assert_eq!(fed(longest + 1), Err(ImageError::Damaged("head")));
     assert_eq!(fed(u16::MAX), Err(ImageError::Damaged("head")));
 }
+
+/// Of bad EVs that other shards have not been told the new endpoint tells them.
+//= SET-003 test
+#[test]
+fn bad_evs_that_were_not_told_are_told_by_the_new_endpoint() {
+    with_endpoint(|engine| {
+        engine.ev_profiles.tell_bad(0, 1);
+        engine.ev_profiles.tell_bad(0, 2);
+        assert_eq!(engine.ev_profiles.next_told(), Some((0, 1)));
+        let mut storage = OwnedStorage::new(limits()).unwrap();
+        let mut import = Import::new(engine.config().clone(), storage.lend()).unwrap();
+        let (mut export, mut piece) = (Export::new(), std::vec![0; 1 << 16]);
+        while !export.is_done() {
+            let len = engine.export(&mut export, &mut piece).unwrap();
+            assert_eq!(import.feed(&piece[..len]), Ok(len));
+        }
+        let mut new = import.finish().unwrap();
+        assert_eq!([(); 2].map(|()| new.ev_profiles.next_told()), [Some((0, 2)), None]);
+    });
+}
