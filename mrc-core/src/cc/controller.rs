@@ -334,10 +334,14 @@ impl Qpcc {
         self.cc.on_nack(now, bytes, trimmed, rtt_ns);
     }
 
-    /// A packet in state SENT is LOST, inferred or by its timer.
-    pub(crate) fn on_loss(&mut self, share: &mut Share, now: Instant, bytes: u32) {
+    /// A packet in state SENT is LOST, inferred or by its timer. The algorithm hears of it where that may be `congestion`; else the packet
+    /// is only in flight no more.
+    pub(crate) fn on_loss(&mut self, share: &mut Share, now: Instant, bytes: u32, congestion: bool) {
         self.on_lost(share, bytes);
-        self.cc.on_loss(now, bytes);
+        match congestion {
+            true => self.cc.on_loss(now, bytes),
+            false => self.cc.on_settled(bytes.into()),
+        }
     }
 
     /// A LOST packet turned out SACKED before it was sent again.

@@ -209,7 +209,10 @@ impl TxSide<'_, '_> {
         self.window.set_lost(psn, true);
         self.qp.req.lost.inc();
         let bytes = self.nominal_of(psn);
-        self.qpcc.on_loss(&mut self.qp.share, now, bytes);
+        // Silence says that the peer is gone or its paths are, not that they are congested: others share the window.
+        //= SCHED-002
+        let heard = !self.is_silent();
+        self.qpcc.on_loss(&mut self.qp.share, now, bytes, heard);
         self.qpcc.settle(&mut self.qp.share);
     }
 }

@@ -94,10 +94,14 @@ impl TxSide<'_, '_> {
     /// lost waits, and what is new waits behind it (`silent_packets`).
     #[inline(never)]
     pub(crate) fn awaits_sign(&self) -> bool {
+        self.is_silent() && self.qp.share.load.inflight_pkts >= u32::from(self.cfg.silent_packets)
+    }
+
+    /// Its timer ran out and nothing was answered since, where that matters (`silent_packets`).
+    #[inline(always)]
+    pub(super) fn is_silent(&self) -> bool {
         let req = &self.qp.req;
-        let most = u32::from(self.cfg.silent_packets);
-        let silent = most > 0 && req.retry_cnt > 0 && req.last_answer <= req.last_retry;
-        silent && self.qp.share.load.inflight_pkts >= most
+        self.cfg.silent_packets > 0 && req.retry_cnt > 0 && req.last_answer <= req.last_retry
     }
 
     /// Whether a new packet waits that the window of PSNs and the limit of writes with immediate allow.

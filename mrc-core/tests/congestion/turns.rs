@@ -8,7 +8,7 @@ use mrc_core::{
 use mrc_wire::{Psn, Rkey};
 
 use crate::common::{Net, Setup, VA, Weather, net};
-use crate::{Congestion, MTU, SECOND, fixed, profiles};
+use crate::{Congestion, MTU, SECOND, fixed, nscc, profiles};
 
 //= SCHED-001, SCHED-002 test
 #[test]
@@ -285,4 +285,26 @@ fn a_qp_whose_peer_is_silent_leaves_the_window_to_others() {
         panic!("{took:?}")
     };
     assert!(ns < 2_000_000, "{ns} ns");
+}
+
+/// Each of its lost packets took a packet off the window that all share, down to one, which its tests then held until it failed.
+//= SCHED-002 test
+#[test]
+fn the_losses_of_a_qp_whose_peer_is_silent_do_not_close_the_window_of_others() {
+    let setup = Setup { tweak: |cfg| cfg.silent_packets = 4, ..profiles(2, &[CcConfig::Nscc(nscc())]) };
+    net(1, &setup, Weather::default(), |net| {
+        let gone = net.sides[1].qps[0];
+        net.sides[1].engine.modify_to_reset(gone).unwrap();
+        net.post(0, 0, 0, 200 * 1_024).unwrap();
+        net.run(5_000_000, |_| false);
+        assert!(net.sides[0].engine.stats().lost_timeout >= 60);
+        let window = net.qpcc(0).cwnd_bytes;
+        assert!(window > 50 * u64::from(MTU), "{window} bytes");
+        net.post(1, 1, 0, 200 * 1_024).unwrap();
+        let began = net.now;
+        assert!(net.run(SECOND, |net| net.completed(1)));
+        let (first, ns) = (net.sides[0].completions[0], net.now.since(began));
+        assert_eq!((first.wr_id, first.status), (1, mrc_core::Status::Success));
+        assert!(ns < 2_000_000, "{ns} ns");
+    });
 }
