@@ -383,8 +383,7 @@ impl<'s> TxSide<'_, 's> {
         }
         self.stats.states.change_evs(change.from, change.to, 1);
         self.events.raise(self.stats, Event::Ev { qp: self.qp.qpn, transition: *change });
-        let entry = self.slots.get(usize::from(index.0)).map(EvSlot::entry);
-        let of = self.qp.ev_profile;
+        let (of, entry) = (self.qp.ev_profile, self.slots.get(usize::from(index.0)).map(EvSlot::entry));
         if let (Some(entry), Some(profile)) = (entry, self.profiles.get_mut(of as usize)) {
             profile.announce(now, of, entry, change, self.events, self.stats);
             if self.cfg.share_bad_evs && change.to == EvState::AssumedBad {
