@@ -152,8 +152,11 @@ pub(crate) unsafe extern "C" fn destroy_cq(cq: *mut IbvCq) -> c_int {
         if object.users.load(Ordering::Acquire) > 0 {
             return Err(libc::EBUSY);
         }
-        object.notify.end();
-        object.unacknowledged.wait();
+        // In a child these are the parent's: events that wait for it, and locks that its threads may have held.
+        if !object.engine.device.is_forked() {
+            object.notify.end();
+            object.unacknowledged.wait();
+        }
         let cq = object::retire::<Cq>(cq)?;
         if let Ok(channel) = object::get::<Channel>(cq.abi.into_inner().base.channel) {
             channel.users.fetch_sub(1, Ordering::AcqRel);
@@ -179,7 +182,9 @@ pub(crate) unsafe extern "C" fn resize_cq(cq: *mut IbvCq, cqe: c_int) -> c_int {
 
 pub(crate) unsafe extern "C" fn req_notify_cq(cq: *mut IbvCq, solicited_only: c_int) -> c_int {
     let arm = || {
-        object::get::<Cq>(cq)?.notify.arm(solicited_only != 0);
+        let cq = object::get::<Cq>(cq)?;
+        cq.engine.in_this_process()?;
+        cq.notify.arm(solicited_only != 0);
         Ok(())
     };
     object::code(arm())

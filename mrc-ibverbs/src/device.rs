@@ -3,7 +3,7 @@
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::raw::c_char;
 use std::path::Path;
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_void};
@@ -121,25 +121,29 @@ pub(crate) struct Shared {
     /// Apart from the engine: the device's thread holds these while it adds to them, and must never hold the last handle
     /// of what it belongs to.
     pub(crate) events: Arc<Waitable<AsyncEvent>>,
-    engine: Mutex<Option<Arc<Engine>>>,
+    /// Read without a lock: one that a thread held while another forked stays locked in the child.
+    engine: OnceLock<Arc<Engine>>,
+    opening: Mutex<()>,
 }
 
 impl Shared {
     /// The engine, if an object needed it already.
     pub(crate) fn opened(&self) -> Option<Arc<Engine>> {
-        self.engine.lock().clone()
+        self.engine.get().cloned()
     }
 
     /// The engine: opened by the first object that needs it, so that looking at a device costs nothing and needs no right.
     pub(crate) fn engine(self: &Arc<Self>) -> Result<Arc<Engine>, c_int> {
-        let mut slot = self.engine.lock();
-        if let Some(engine) = &*slot {
-            return engine.in_this_process(self.host).map(|()| Arc::clone(engine));
+        if let Some(engine) = self.engine.get() {
+            return engine.in_this_process().map(|()| Arc::clone(engine));
+        }
+        let _alone = self.opening.lock();
+        if let Some(engine) = self.opened() {
+            return Ok(engine);
         }
         let engine = Engine::obtain(self.host)?;
         engine.hub.join(&self.events);
-        *slot = Some(Arc::clone(&engine));
-        Ok(engine)
+        Ok(Arc::clone(self.engine.get_or_init(|| engine)))
     }
 }
 
@@ -246,7 +250,7 @@ pub(crate) fn open(device: *mut IbvDevice, command: OwnedFd) -> Result<*mut IbvC
         sz: size_of::<VerbsContext>(),
         context,
     };
-    let shared = Arc::new(Shared { host, events, engine: Mutex::new(None) });
+    let shared = Arc::new(Shared { host, events, engine: OnceLock::new(), opening: Mutex::default() });
     Ok(object::publish(Box::new(Context { verbs: UnsafeCell::new(verbs), shared, _command: command })))
 }
 

@@ -132,8 +132,8 @@ impl Engine {
     }
 
     /// Refuses objects of a parent process.
-    pub(crate) fn in_this_process(&self, host: &HostFile) -> Result<(), c_int> {
-        if self.device.is_forked() { Err(failed(&host.device, &DeviceError::Forked)) } else { Ok(()) }
+    pub(crate) fn in_this_process(&self) -> Result<(), c_int> {
+        if self.device.is_forked() { Err(failed(&self.host.device, &DeviceError::Forked)) } else { Ok(()) }
     }
 
     /// A number for a new protection domain.

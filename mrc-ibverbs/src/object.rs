@@ -1,10 +1,12 @@
 //! Handles: every object given to the application is in a table until it is destroyed. On the control path a null,
 //! foreign or stale pointer is therefore EINVAL and not a crash. Also `errno`.
 
+use std::cell::Cell;
 use std::collections::HashMap;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, Mutex as StdMutex, MutexGuard, PoisonError};
 
 use core::ffi::c_int;
+use core::mem::ManuallyDrop;
 
 use parking_lot::Mutex;
 
@@ -22,7 +24,33 @@ pub(crate) enum Kind {
     EvCq,
 }
 
-static LIVE: LazyLock<Mutex<HashMap<usize, Kind>>> = LazyLock::new(Mutex::default);
+type Table = HashMap<usize, Kind>;
+
+/// A mutex of the standard library: a child after `fork` can unlock it without what other threads were waiting in.
+static LIVE: LazyLock<StdMutex<Table>> = LazyLock::new(|| {
+    // SAFETY: the handlers take and give back a lock, which only the thread that forks uses in the child. It fails for want of
+    // memory only.
+    unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(after_fork)) };
+    StdMutex::default()
+});
+
+fn live() -> MutexGuard<'static, Table> {
+    LIVE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+thread_local! {
+    /// The table, while this thread forks. Without a destructor, which would keep the library loaded.
+    static FORKING: Cell<Option<ManuallyDrop<MutexGuard<'static, Table>>>> = const { Cell::new(None) };
+}
+
+/// No other thread has the table while this one forks: a child destroys its copies of objects, and has no thread that would unlock it.
+extern "C" fn before_fork() {
+    FORKING.set(Some(ManuallyDrop::new(live())));
+}
+
+extern "C" fn after_fork() {
+    drop(FORKING.take().map(ManuallyDrop::into_inner));
+}
 
 /// A Rust value that the application knows by a pointer to the C structure inside it.
 ///
@@ -37,13 +65,13 @@ pub(crate) unsafe trait Object: Sized {
 /// Gives an object to the application.
 pub(crate) fn publish<T: Object>(object: Box<T>) -> *mut T::Abi {
     let pointer = Box::into_raw(object).cast::<u8>().wrapping_add(T::OFFSET);
-    LIVE.lock().insert(pointer as usize, T::KIND);
+    live().insert(pointer as usize, T::KIND);
     pointer.cast()
 }
 
 /// The object behind a pointer that the application gave us; EINVAL when it is none of ours.
 pub(crate) fn get<'a, T: Object>(pointer: *mut T::Abi) -> Result<&'a T, c_int> {
-    if LIVE.lock().get(&(pointer as usize)) != Some(&T::KIND) {
+    if live().get(&(pointer as usize)) != Some(&T::KIND) {
         return Err(libc::EINVAL);
     }
     // SAFETY: it came from `publish` of the same kind and was not retired. An application that destroys an object in one
@@ -54,7 +82,7 @@ pub(crate) fn get<'a, T: Object>(pointer: *mut T::Abi) -> Result<&'a T, c_int> {
 /// Takes something out of an object that another thread may destroy meanwhile: `f` runs while nobody can, and must neither
 /// block nor look for objects.
 pub(crate) fn with<T: Object, R>(pointer: *mut T::Abi, f: impl FnOnce(&T) -> R) -> Result<R, c_int> {
-    let live = LIVE.lock();
+    let live = live();
     if live.get(&(pointer as usize)) != Some(&T::KIND) {
         return Err(libc::EINVAL);
     }
@@ -64,7 +92,7 @@ pub(crate) fn with<T: Object, R>(pointer: *mut T::Abi, f: impl FnOnce(&T) -> R) 
 
 /// What `f` finds in an object of this kind, of those that live; ENOENT when it finds nothing. As for [`with`].
 pub(crate) fn find<T: Object, R>(f: impl Fn(&T) -> Option<R>) -> Result<R, c_int> {
-    let live = LIVE.lock();
+    let live = live();
     let mut of_kind = live.iter().filter(|(_, kind)| **kind == T::KIND).map(|(pointer, _)| *pointer as *mut T::Abi);
     // SAFETY: they came from `publish` of the same kind, and `retire` waits for the table.
     of_kind.find_map(|pointer| f(unsafe { direct::<T>(pointer) })).ok_or(libc::ENOENT)
@@ -81,7 +109,7 @@ pub(crate) unsafe fn direct<'a, T: Object>(pointer: *mut T::Abi) -> &'a T {
 
 /// Takes an object back from the application.
 pub(crate) fn retire<T: Object>(pointer: *mut T::Abi) -> Result<Box<T>, c_int> {
-    let mut live = LIVE.lock();
+    let mut live = live();
     if live.get(&(pointer as usize)) != Some(&T::KIND) {
         return Err(libc::EINVAL);
     }
@@ -158,6 +186,48 @@ pub(crate) fn first(what: &'static str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::{Kind, Object, get, publish, retire, with};
+
+    #[repr(C)]
+    struct Thing(u32);
+
+    // SAFETY: `repr(C)`, its own only field.
+    unsafe impl Object for Thing {
+        type Abi = u32;
+        const KIND: Kind = Kind::Hint;
+    }
+
+    #[test]
+    fn a_child_finds_its_objects_whatever_other_threads_did_at_the_fork() {
+        let thing = publish(Box::new(Thing(7)));
+        let (thing_at, busy) = (thing as usize, AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let slow = |_: &Thing| {
+                    busy.store(true, Ordering::Release);
+                    std::thread::sleep(std::time::Duration::from_millis(200));
+                };
+                with::<Thing, _>(thing_at as *mut u32, slow).unwrap();
+            });
+            while !busy.load(Ordering::Acquire) {
+                std::thread::yield_now();
+            }
+            // SAFETY: the child only looks its object up, and ends.
+            unsafe {
+                let child = libc::fork();
+                if child == 0 {
+                    libc::alarm(10);
+                    libc::_exit(i32::from(get::<Thing>(thing).is_err() || retire::<Thing>(thing).is_err()));
+                }
+                let mut status = -1;
+                assert_eq!((libc::waitpid(child, &raw mut status, 0), status), (child, 0));
+            }
+        });
+        assert_eq!(retire::<Thing>(thing).unwrap().0, 7);
+    }
+
     #[test]
     fn each_thing_that_is_not_there_is_said_once() {
         let first = ["address handles", "SRQs", "address handles", "SRQs"].map(super::first);

@@ -216,13 +216,16 @@ pub(crate) unsafe extern "C" fn destroy_qp(qp: *mut IbvQp) -> c_int {
     let destroy = || {
         let object = object::get::<Qp>(qp)?;
         let qpn = object.handle.qpn().value();
-        // In a child the device's thread, which it does not have, may have left the hub locked.
-        if !object.engine.device.is_forked() {
+        // In a child these are the parent's: events that wait for it, and locks that its threads may have held.
+        let forked = object.engine.device.is_forked();
+        if !forked {
             object.engine.hub.remove_qp(qpn);
         }
         let result = object.engine.device.destroy_qp(object.handle);
-        object.events.withdraw(|event| event.element == qp as usize);
-        object.unacknowledged.wait();
+        if !forked {
+            object.events.withdraw(|event| event.element == qp as usize);
+            object.unacknowledged.wait();
+        }
         let object = object::retire::<Qp>(qp)?;
         let base = object.abi.into_inner().qp_base;
         drop(object.sends);
@@ -346,6 +349,7 @@ const KNOWN: u32 = QP_STATE
 pub(crate) unsafe extern "C" fn modify_qp(qp: *mut IbvQp, attr: *mut IbvQpAttr, mask: c_int) -> c_int {
     let modify = || {
         let object = object::get::<Qp>(qp)?;
+        object.engine.in_this_process()?;
         // SAFETY: null or the application's structure.
         let attr = unsafe { attr.as_ref() }.ok_or(libc::EINVAL)?;
         let mask = mask as u32;
@@ -542,6 +546,7 @@ pub(crate) unsafe extern "C" fn query_qp(
 ) -> c_int {
     let query = || {
         let object = object::get::<Qp>(qp)?;
+        object.engine.in_this_process()?;
         if attr.is_null() {
             return Err(libc::EINVAL);
         }

@@ -10,6 +10,11 @@
 #include "check.h"
 #include "pair.h"
 
+static int readable(int fd) {
+    struct pollfd one = {.fd = fd, .events = POLLIN};
+    return poll(&one, 1, 0) == 1;
+}
+
 /* Whether the channel has an event now; takes it. */
 static int event_of(struct ibv_comp_channel *channel, int milliseconds) {
     struct pollfd fd = {.fd = channel->fd, .events = POLLIN};
@@ -302,20 +307,29 @@ static void shared(struct ibv_mr *from, struct ibv_mr *to) {
     CHECK("  and gone without harm", !ibv_destroy_qp(a) && !ibv_destroy_qp(b) && !ibv_destroy_cq(cq) && !ibv_close_device(second));
 }
 
-/* A child destroys what it inherited: that ends, says nothing wrong, and harms nobody. */
+/* A child destroys what it inherited: that ends, says nothing wrong, and harms nobody. Of two events of its parent one is not
+ * acknowledged, and the other waits. */
 static void child(struct ibv_mr *from, struct ibv_mr *to) {
-    struct ibv_cq *cq = ibv_create_cq(ctx, 64, NULL, NULL, 0);
+    struct ibv_comp_channel *channel = ibv_create_comp_channel(ctx);
+    struct ibv_cq *cq = ibv_create_cq(ctx, 64, NULL, channel, 0), *told;
+    void *context;
     struct ibv_qp *a = make_qp(cq, 4, 0), *b = make_qp(cq, 4, 0);
     struct ibv_mr *mine = ibv_reg_mr(pd, malloc(SIZE), SIZE, IBV_ACCESS_LOCAL_WRITE);
     struct ibv_wc wc;
     NEED("objects", cq && a && b && mine && !join(a, b));
+    for (int i = 0; i < 2; i++) {
+        if (i == 1) NEED("event", !ibv_get_cq_event(channel, &told, &context));
+        NEED("arm", !ibv_req_notify_cq(cq, 0) && !post(a, from, 0, 8, to, IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED));
+        NEED("completion", one(cq, &wc, 5) == 1 && wc.status == IBV_WC_SUCCESS);
+    }
+    NEED("second event", readable(channel->fd));
     pid_t pid = fork();
     if (pid == 0) {
         alarm(20);
         struct ibv_qp_attr attr;
         struct ibv_qp_init_attr init;
-        if (!ibv_query_qp(a, &attr, IBV_QP_STATE, &init)) _exit(1);
-        if (ibv_destroy_qp(a) || ibv_destroy_qp(b) || ibv_destroy_cq(cq) || ibv_dereg_mr(mine)) _exit(2);
+        if (!ibv_query_qp(a, &attr, IBV_QP_STATE, &init) || ibv_req_notify_cq(cq, 0) != EIO) _exit(1);
+        if (ibv_destroy_qp(a) || ibv_destroy_qp(b) || ibv_destroy_cq(cq) || ibv_dereg_mr(mine) || ibv_destroy_comp_channel(channel)) _exit(2);
         if (ibv_reg_mr(pd, malloc(SIZE), SIZE, 0) || ibv_create_cq(ctx, 1, NULL, NULL, 0)) _exit(3);
         _exit(0);
     }
@@ -324,7 +338,10 @@ static void child(struct ibv_mr *from, struct ibv_mr *to) {
     CHECK("a child destroys what it inherited, and makes nothing", WIFEXITED(status) && WEXITSTATUS(status) == 0);
     NEED("post", !post(a, from, 0, 4096, to, IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED));
     CHECK("  and its parent goes on", one(cq, &wc, 5) == 1 && wc.status == IBV_WC_SUCCESS);
+    CHECK("  and has its event", readable(channel->fd) && !ibv_get_cq_event(channel, &told, &context) && told == cq);
+    ibv_ack_cq_events(cq, 2);
     NEED("destroy", !ibv_destroy_qp(a) && !ibv_destroy_qp(b) && !ibv_destroy_cq(cq) && !ibv_dereg_mr(mine));
+    NEED("channel", !ibv_destroy_comp_channel(channel));
 }
 
 /* Somebody opens the device, forks, and is killed; the child lives on. */

@@ -13,11 +13,11 @@ static FORKS: AtomicU32 = AtomicU32::new(0);
 
 /// The process that something was made in.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Owner(u32);
+pub struct Owner(u32);
 
 impl Owner {
     /// This process. Later forks are noticed.
-    pub(crate) fn this() -> Self {
+    pub fn this() -> Self {
         extern "C" fn in_child() {
             FORKS.fetch_add(1, Ordering::Relaxed);
             private_fd::close_all();
@@ -32,7 +32,7 @@ impl Owner {
     }
 
     /// Whether this process is a child of the owner, made by `fork`.
-    pub(crate) fn is_a_parent(self) -> bool {
+    pub fn is_a_parent(self) -> bool {
         FORKS.load(Ordering::Relaxed) != self.0
     }
 }

@@ -283,6 +283,7 @@ pub(crate) unsafe extern "C" fn modify_qp(
 ) -> c_int {
     let modify = || {
         let object = object::get::<Qp>(qp)?;
+        object.engine.in_this_process()?;
         let (mask, mrc_mask) = (mask as u32 & !IGNORED, mrc_mask as u32);
         // These two promise something.
         if mask & (QP_ALT_PATH | QP_PATH_MIG_STATE) != 0 || (mask != 0 && attr.is_null()) {

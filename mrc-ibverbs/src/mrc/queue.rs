@@ -6,6 +6,7 @@ use std::sync::{Arc, Weak};
 
 use core::ffi::{c_int, c_uint, c_void};
 
+use mrc_afxdp::Owner;
 use mrc_afxdp::device::CompletionWaker as _;
 use mrc_core::path::EvState;
 use parking_lot::Mutex;
@@ -79,6 +80,7 @@ pub(crate) struct EvCq {
     cq_context: usize,
     channel: Option<usize>,
     unacknowledged: Unacknowledged,
+    owner: Owner,
     polled: AtomicU32,
     event_stride: usize,
 }
@@ -111,6 +113,7 @@ pub(crate) unsafe extern "C" fn create_ev_event_cq(
             cq_context: cq_context as usize,
             channel: hears.map(|_| channel as usize),
             unacknowledged: Unacknowledged::default(),
+            owner: Owner::this(),
             polled: AtomicU32::new(0),
             event_stride,
         }));
@@ -177,8 +180,11 @@ pub(crate) unsafe extern "C" fn destroy_cq(cq: *mut IbvCq) -> c_int {
         return unsafe { cq::destroy_cq(cq) };
     };
     let destroy = || {
-        object.events.notify.end();
-        object.unacknowledged.wait();
+        // In a child these are the parent's.
+        if !object.owner.is_a_parent() {
+            object.events.notify.end();
+            object.unacknowledged.wait();
+        }
         let object = object::retire::<EvCq>(cq)?;
         log::debug!("EV events: {} were polled", object.polled.load(Ordering::Relaxed));
         if let Some(channel) = object.channel
@@ -289,6 +295,7 @@ mod tests {
             cq_context: 0,
             channel: None,
             unacknowledged: Unacknowledged::default(),
+            owner: Owner::this(),
             polled: AtomicU32::new(0),
             event_stride: 56,
         }));
