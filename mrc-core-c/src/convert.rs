@@ -101,11 +101,12 @@ pub(crate) fn ip(ip: &mrc_core_ip, what: &'static str) -> Result<Option<Ip>, Fau
         6 => Ok(Some(Ip::V6(ip.bytes))),
         _ => Err(range(what)),
     }
-    .and_then(|ip| if ip.is_some_and(is_unspecified) { Err(range(what)) } else { Ok(ip) })
+    .and_then(|ip| if ip.is_some_and(|ip| !is_unicast(ip)) { Err(range(what)) } else { Ok(ip) })
 }
 
-fn is_unspecified(ip: Ip) -> bool {
-    matches!(ip, Ip::V4([0, 0, 0, 0])) || ip == Ip::V6([0; 16])
+/// Whether this is the address of one host: neither all zeros nor multicast.
+fn is_unicast(ip: Ip) -> bool {
+    !matches!(ip, Ip::V4([0, 0, 0, 0] | [0xE0..=0xEF, ..]) | Ip::V6([0xFF, ..])) && ip != Ip::V6([0; 16])
 }
 
 /// A set of ports; bit 0 names none, and whoever sets it counts ports from 0.
@@ -116,14 +117,15 @@ pub(crate) fn port_mask(bits: u32) -> Result<PortMask, Fault> {
     Ok(PortMask::from_bits(bits))
 }
 
-/// What an Ethernet address must be to stand in a frame: somebody's.
+/// What an Ethernet address must be to stand in a frame: that of one station.
 pub(crate) fn mac(mac: [u8; 6], what: &'static str) -> Result<[u8; 6], Fault> {
-    if mac == [0; 6] { Err(range(what)) } else { Ok(mac) }
+    let [first, ..] = mac;
+    if mac == [0; 6] || first & 1 != 0 { Err(range(what)) } else { Ok(mac) }
 }
 
 /// The same for an IPv6 address where there is one.
 pub(crate) fn set(has: u8, address: [u8; 16], what: &'static str) -> Result<Option<[u8; 16]>, Fault> {
-    if has != 0 && address == [0; 16] { Err(range(what)) } else { Ok(some(has, address)) }
+    if has != 0 && !is_unicast(Ip::V6(address)) { Err(range(what)) } else { Ok(some(has, address)) }
 }
 
 pub(crate) fn port(number: u8) -> Result<PortNum, Fault> {
@@ -229,13 +231,10 @@ pub(crate) fn peer_config(c: &mrc_core_peer_config) -> Result<PeerConfig, Fault>
     if c.hop_limit == 0 {
         return Err(range("hop_limit"));
     }
-    Ok(PeerConfig {
-        local: ip(&c.local, "local")?.ok_or(range("local"))?,
-        remote: ip(&c.remote, "remote")?.ok_or(range("remote"))?,
-        planes,
-        route,
-        hop_limit: c.hop_limit,
-    })
+    let local = ip(&c.local, "local")?.ok_or(range("local"))?;
+    // A packet has addresses of one family.
+    let remote = ip(&c.remote, "remote")?.filter(|remote| remote.is_v6() == local.is_v6()).ok_or(range("remote"))?;
+    Ok(PeerConfig { local, remote, planes, route, hop_limit: c.hop_limit })
 }
 
 pub(crate) fn ev_entry(c: &mrc_core_ev_entry) -> Result<EvEntry, Fault> {

@@ -63,16 +63,22 @@ fn an_endpoint_that_cannot_be() {
     other = config;
     other.ports[0].mac = [0; 6];
     assert_eq!((init(&mut memory, size, &other).0, init(&mut memory, size, &other).1), (MRC_CORE_E_RANGE, "mac"));
+    other.ports[0].mac[0] = 1;
+    assert_eq!(init(&mut memory, size, &other).1, "mac");
     other = config;
     other.ports[0].has_sid = 1;
     assert_eq!(init(&mut memory, size, &other).1, "sid");
     other = config;
     other.ports[0].has_addr = 1;
     assert_eq!(init(&mut memory, size, &other).1, "addr");
+    other.ports[0].addr[0] = 0xFF;
+    assert_eq!(init(&mut memory, size, &other).1, "addr");
     other = config;
     other.gids[0].bytes = [0; 16];
     assert_eq!(init(&mut memory, size, &other).1, "gids");
     other = config;
+    other.gids[0].bytes[0] = 0xFF;
+    assert_eq!(init(&mut memory, size, &other).1, "gids");
     other.gids[0].version = 5;
     assert_eq!(init(&mut memory, size, &other).1, "gids");
     other = config;
@@ -167,6 +173,14 @@ fn silent_traps_are_refused() {
         there = good;
         there.remote.bytes = [0; 16];
         refused(add(&there), "remote");
+        // Several hosts, and one of another family than ours.
+        for remote in [(6, 0xFF), (4, 0xE0), (4, 10)] {
+            (there.remote.version, there.remote.bytes) = (remote.0, [remote.1; 16]);
+            refused(add(&there), "remote");
+        }
+        there = good;
+        there.planes[0].next_hop[0] |= 1;
+        refused(add(&there), "next_hop");
         assert_eq!(add(&good), MRC_CORE_OK);
         let own = |port: u8, local: &mrc_core_ip, remote: &mrc_core_ip| {
             mrc_core_set_plane_addresses(e, peer, port, local, remote)
