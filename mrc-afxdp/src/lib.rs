@@ -43,6 +43,7 @@ pub use port::{AnyPort, MAX_FRAGMENTS, Port, PortError, PortStats, RxFrame, TxSl
 pub use raw_port::RawPort;
 pub use ring::doorbell::Doorbell;
 pub use ring::spsc;
+pub use sys::private_fd::Private;
 pub use sys::process::{Owner, trusted_env, without_signals};
 pub use umem::mem::{MemRegion, OutOfBounds};
 pub use xsk_port::XskPort;

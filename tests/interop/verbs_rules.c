@@ -4,6 +4,8 @@
 #include <infiniband/verbs.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -344,6 +346,15 @@ static void child(struct ibv_mr *from, struct ibv_mr *to) {
     NEED("channel", !ibv_destroy_comp_channel(channel));
 }
 
+/* Whether nobody listens at the control socket of this process. */
+static int silent(pid_t pid) {
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    snprintf(at.sun_path, sizeof at.sun_path, "/run/mrc/engines/%d-0", (int)pid);
+    int fd = socket(AF_UNIX, SOCK_STREAM, 0), refused = connect(fd, (struct sockaddr *)&at, sizeof at) && errno == ECONNREFUSED;
+    close(fd);
+    return refused;
+}
+
 /* Somebody opens the device, forks, and is killed; the child lives on. */
 static pid_t killed_with_a_child(struct ibv_device *device) {
     int tell[2];
@@ -364,6 +375,7 @@ static pid_t killed_with_a_child(struct ibv_device *device) {
     NEED("device of a child", read(tell[0], &child, sizeof child) == sizeof child);
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
+    CHECK("a child does not hold the control socket of a parent that was killed", silent(pid));
     close(tell[0]);
     close(tell[1]);
     return child;

@@ -8,24 +8,44 @@ use super::process::Owner;
 
 const NONE: i32 = -1;
 
-/// Descriptors to close in a child; those beyond its room are inherited. 8 ports with 4 each, for several devices.
+/// Descriptors to close in a child; those beyond its room are inherited. 8 ports with 4 each and a control socket, for several
+/// devices.
 static PRIVATE: [AtomicI32; 256] = [const { AtomicI32::new(NONE) }; 256];
 
-/// A descriptor of this process only.
+/// Keeps an open descriptor from children. To be dropped before the descriptor is closed.
 #[derive(Debug)]
-pub(crate) struct PrivateFd {
-    fd: OwnedFd,
-    entry: Option<&'static AtomicI32>,
-}
+pub struct Private(Option<&'static AtomicI32>);
 
-impl From<OwnedFd> for PrivateFd {
-    fn from(fd: OwnedFd) -> Self {
+impl Private {
+    /// Children that are made from now on do not have `fd`.
+    pub fn of(fd: &impl AsRawFd) -> Self {
         let _ = Owner::this();
         let free = |entry: &&AtomicI32| {
             entry.compare_exchange(NONE, fd.as_raw_fd(), Ordering::AcqRel, Ordering::Relaxed).is_ok()
         };
-        let entry = PRIVATE.iter().find(free);
-        Self { fd, entry }
+        Self(PRIVATE.iter().find(free))
+    }
+}
+
+impl Drop for Private {
+    fn drop(&mut self) {
+        if let Some(entry) = self.0 {
+            entry.store(NONE, Ordering::Release);
+        }
+    }
+}
+
+/// A descriptor of this process only.
+#[derive(Debug)]
+pub(crate) struct PrivateFd {
+    // Before the descriptor, which is closed when it goes.
+    _private: Private,
+    fd: OwnedFd,
+}
+
+impl From<OwnedFd> for PrivateFd {
+    fn from(fd: OwnedFd) -> Self {
+        Self { _private: Private::of(&fd), fd }
     }
 }
 
@@ -38,14 +58,6 @@ impl AsFd for PrivateFd {
 impl AsRawFd for PrivateFd {
     fn as_raw_fd(&self) -> i32 {
         self.fd.as_raw_fd()
-    }
-}
-
-impl Drop for PrivateFd {
-    fn drop(&mut self) {
-        if let Some(entry) = self.entry {
-            entry.store(NONE, Ordering::Release);
-        }
     }
 }
 

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use mrc_afxdp::Private;
 use mrc_afxdp::device::{Device, DeviceError, DeviceEvent};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
@@ -106,6 +107,8 @@ impl ControlServer {
     pub fn listen(folder: &Path, host: &str, records: RecordConfig, device: &Arc<Device>) -> std::io::Result<Self> {
         make_directory(folder)?;
         let (listener, number, path) = bind(folder, &NUMBER)?;
+        // A child that outlives this process would leave whoever asks without an answer.
+        let private = Private::of(&listener);
         listener.set_nonblocking(true)?;
         let (wake, woken) = UnixStream::pair()?;
         let log = Arc::new(Mutex::new(Log::default()));
@@ -138,6 +141,7 @@ impl ControlServer {
         let thread = std::thread::Builder::new().name("mrc-control".into());
         let run = move || {
             let _alive: mpsc::Sender<()> = alive;
+            let _private = private;
             serving.run(&listener, &woken, &alarmed);
             serving.record_what_is_due(true);
         };
@@ -227,6 +231,8 @@ pub fn accepted<C>(outcome: std::io::Result<C>) -> Option<C> {
 
 /// A connection.
 struct Client {
+    // Before the connection, which is closed when it goes.
+    _private: Private,
     stream: UnixStream,
     asked: Vec<u8>,
     answer: Vec<u8>,
@@ -324,7 +330,8 @@ impl Serving {
             let may = peer_user(&stream).is_some_and(|user| user == 0 || user == own);
             // Who may not, or comes when all places are taken, is closed.
             if may && self.clients.len() < MAX_CLIENTS && stream.set_nonblocking(true).is_ok() {
-                self.clients.push(Client { stream, asked: Vec::new(), answer: Vec::new(), sent: 0 });
+                let _private = Private::of(&stream);
+                self.clients.push(Client { _private, stream, asked: Vec::new(), answer: Vec::new(), sent: 0 });
             }
         }
     }
