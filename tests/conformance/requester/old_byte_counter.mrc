@@ -9,7 +9,8 @@ knobs mtu=1024 window=2224 sack_threshold=2048
 10us  > write_middle psn=2 from=2048 at=2048 len=1024 dmalen=6144
 10us  > write_middle psn=3 from=3072 at=3072 len=1024 dmalen=6144 a=any
 11us  < sack cack=0 rcvd=5
-30us  < sack cack=3 rcvd=18
-30us  > write_middle psn=4 from=4096 at=4096 len=1024 dmalen=6144
-30us  > write_last psn=5 from=5120 at=5120 len=1024 dmalen=6144
-40us  < ack psn=5
+30us  < sack cack=2 rcvd=14
+30us  > write_middle psn=4 from=4096 at=4096 len=1024 dmalen=6144 a=any
+40us  < sack cack=4 rcvd=22
+40us  > write_last psn=5 from=5120 at=5120 len=1024 dmalen=6144
+50us  < ack psn=5
