@@ -130,6 +130,7 @@ impl<'s> Engine<'s> {
         let init = QpInit { pd: Pd(0), send_cq: cq, recv_cq: cq };
         let qp = endpoint.create_qp(&init).map_err(|why| text("QP", &why))?;
         facts.target_qpn = qp.qpn().value();
+        (facts.target_va, facts.region) = (range.va, range.len);
         facts.target_rkey = endpoint.key(mr).map_or(0, |key| key.0);
         facts.target_mac = macs;
         // Made once: a script takes less time than a megabyte of pattern.
@@ -389,5 +390,22 @@ impl Target for Virtual<'_, '_> {
 
     fn counter(&mut self, name: &str) -> Result<i64, Refusal> {
         self.engine.counter(name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A tester does not know where the target's memory begins: the target says it.
+    #[test]
+    fn an_engine_completes_the_facts_about_itself() {
+        let knobs = Knobs::default();
+        let mut offer = Facts::offer(&knobs, vec![virtual_mac(0xA, 1)]);
+        (offer.target_va, offer.target_rkey, offer.target_qpn) = (0, 0, 0);
+        let facts = with_engine(&knobs, offer, vec![virtual_mac(0xB, 1)], |_, facts| facts.clone()).expect("an engine");
+        assert_eq!((facts.target_va, facts.region), (TARGET_VA, REGION));
+        assert!(facts.target_rkey != 0 && facts.target_qpn > 2);
+        assert_eq!(facts.target_mac, [virtual_mac(0xB, 1)]);
     }
 }
