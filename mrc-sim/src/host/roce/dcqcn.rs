@@ -201,12 +201,16 @@ impl Dcqcn {
     pub(super) fn on_cnp(&mut self, now: Instant, cfg: &DcqcnConfig) {
         self.advance(now, cfg);
         let now = now.as_nanos();
+        if self.last_cut.is_none_or(|at| now - at >= cfg.cut_interval_ns) {
+            self.cut(now, cfg);
+        }
         self.alpha = self.alpha - (self.alpha >> cfg.g_shift) + (ONE >> cfg.g_shift);
         self.alpha = self.alpha.min(ONE);
         self.next_decay = now + cfg.alpha_interval_ns;
-        if self.last_cut.is_some_and(|at| now - at < cfg.cut_interval_ns) {
-            return;
-        }
+    }
+
+    /// Equation 1 of the paper: the rate is cut by `alpha` as it was, which rises afterwards.
+    fn cut(&mut self, now: u64, cfg: &DcqcnConfig) {
         self.last_cut = Some(now);
         if cfg.clamp_target || self.time_rises > 0 || self.target < self.current {
             self.target = self.current;
@@ -253,6 +257,18 @@ mod tests {
         qp.on_cnp(at(6_000), &cfg);
         let cut = (before - qp.rate()) as f64 / before as f64;
         assert!((0.30..0.38).contains(&cut), "{cut}");
+    }
+
+    /// Equation 1 by hand, with `g` 1/16: `alpha` is 15/16 when the second notification comes, a decay after the first. It cuts the rate by
+    /// 15/32, and only then rises to 15/16 x 15/16 + 1/16.
+    #[test]
+    fn a_cut_uses_alpha_from_before_its_notification() {
+        let cfg = DcqcnConfig { g_shift: 4, rise_interval_ns: 1 << 40, ..DcqcnConfig::published(LINE) };
+        let mut qp = Dcqcn::new(LINE);
+        qp.on_cnp(at(100), &cfg);
+        assert_eq!((qp.rate(), qp.alpha), (LINE / 2, ONE));
+        qp.on_cnp(at(155), &cfg);
+        assert_eq!((qp.rate(), qp.alpha), (LINE / 2 * 17 / 32, ONE * 241 / 256));
     }
 
     #[test]
