@@ -379,7 +379,12 @@ fn mistakes_are_named_with_file_line_and_key() {
         (
             "[topology]\nforwarding = \"drill\"\nscheme.samples = 0\n",
             "test.toml:3: topology.scheme.samples: ",
-            "allowed are 1 to 64",
+            "allowed are the whole numbers from 1 to 64",
+        ),
+        (
+            "[topology]\nforwarding = \"conga\"\nscheme.bits = 2.5\n",
+            "test.toml:3: topology.scheme.bits: ",
+            "2.5: allowed are the whole numbers from 1 to 8",
         ),
     ] {
         let error = refusal(&format!("{text}\n{STREAM}"), &[]).to_string();

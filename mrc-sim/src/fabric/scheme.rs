@@ -306,6 +306,31 @@ pub struct Param {
     pub default: f64,
     /// Least and greatest value.
     pub range: (f64, f64),
+    /// Whether it counts something: only whole numbers are allowed.
+    pub whole: bool,
+}
+
+impl Param {
+    /// Whether the parameter may have this value.
+    ///
+    /// # Errors
+    /// It is out of range, or has a fraction where a whole number is needed.
+    pub fn check(&self, value: f64) -> Result<(), ParamError> {
+        let (least, most) = self.range;
+        let allowed = (least..=most).contains(&value) && (!self.whole || value.fract() == 0.0);
+        match self.whole {
+            _ if allowed => Ok(()),
+            true => Err(ParamError::Whole(least, most)),
+            false => Err(ParamError::Range(least, most)),
+        }
+    }
+
+    /// What scenarios may write, for the schema: default, limits, meaning.
+    pub(crate) fn describe(&self) -> String {
+        let Self { about, default, range: (least, most), whole, .. } = self;
+        let whole = if *whole { ", a whole number" } else { "" };
+        format!("(default {default}, {least} to {most}{whole}): {about}")
+    }
 }
 
 /// Most parameters of a scheme.
@@ -356,6 +381,9 @@ pub enum ParamError {
     /// The value is out of range.
     #[error("allowed are {0} to {1}")]
     Range(f64, f64),
+    /// The value is out of range, or has a fraction.
+    #[error("allowed are the whole numbers from {0} to {1}")]
+    Whole(f64, f64),
 }
 
 impl Scheme {
@@ -383,13 +411,10 @@ impl Scheme {
     /// The same with another value of a parameter.
     ///
     /// # Errors
-    /// There is no such parameter, or the value is out of its range.
+    /// There is no such parameter, or the value is not allowed, see [`Param::check`].
     pub fn with(mut self, name: &str, value: f64) -> Result<Self, ParamError> {
         let at = self.info.params.iter().position(|param| param.name == name).ok_or(ParamError::Unknown)?;
-        let (least, most) = self.info.params[at].range;
-        if !(least..=most).contains(&value) {
-            return Err(ParamError::Range(least, most));
-        }
+        self.info.params[at].check(value)?;
         self.values[at] = value;
         Ok(self)
     }

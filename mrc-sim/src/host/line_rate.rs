@@ -15,35 +15,40 @@ use crate::fabric::{Graph, Packet, Param, Topology};
 use crate::host::Host;
 use crate::workload::Exchange;
 
-const MTU: Param =
-    Param { name: "mtu", about: "Payload of a full datagram, in bytes.", default: 4096.0, range: (64.0, 9000.0) };
+const MTU: Param = Param {
+    name: "mtu",
+    about: "Payload of a full datagram, in bytes.",
+    default: 4096.0,
+    range: (64.0, 9000.0),
+    whole: true,
+};
 const RTO_US: Param = Param {
     name: "rto_us",
     about: "A datagram without acknowledgement goes again after so many microseconds.",
     default: 320.0,
     range: (1.0, 1e6),
+    whole: false,
 };
 const RETRIES: Param = Param {
     name: "retries",
     about: "A message fails when one of its datagrams went again so often.",
     default: 100.0,
     range: (1.0, 1e6),
+    whole: true,
 };
 const SPRAY: Param = Param {
     name: "spray",
     about: "1: every datagram has an entropy of its own; 0: a message has one.",
     default: 1.0,
     range: (0.0, 1.0),
+    whole: true,
 };
 
 pub(super) static INFO: TransportInfo = TransportInfo {
     name: "line-rate",
     about: "Every message at the rate of the host's links, without congestion control; what is lost goes again by a timer.",
     params: &[MTU, RTO_US, RETRIES, SPRAY],
-    check: Some(|values| {
-        let whole = |nth: usize, name| if values[nth].fract() == 0.0 { Ok(()) } else { Err((name, "a whole number")) };
-        whole(0, MTU.name).and(whole(2, RETRIES.name)).and(whole(3, SPRAY.name))
-    }),
+    check: None,
     longest_packet: |values| values[0] as u32 + Datagram::HEADERS,
     patience_ns: |values| ((values[2] + 1.0) * values[1] * 1e3) as u64,
     build: |site, values| Box::new(LineRate::new(site, values)),

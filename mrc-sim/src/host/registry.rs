@@ -70,10 +70,10 @@ impl TransportInfo {
             return wrong(name, &format_args!("{value}: parameters of `{}`: {names}", self.name));
         }
         let mut values = Vec::new();
-        for Param { name, default, range: (least, most), .. } in self.params {
-            let value = given.get(*name).copied().unwrap_or(*default);
-            if !(least..=most).contains(&&value) {
-                return wrong(name, &format_args!("{value}: allowed are {least} to {most}"));
+        for param in self.params {
+            let value = given.get(param.name).copied().unwrap_or(param.default);
+            if let Err(error) = param.check(value) {
+                return wrong(param.name, &format_args!("{value}: {error}"));
             }
             values.push(value);
         }

@@ -64,10 +64,7 @@ impl JsonSchema for TransportKind {
                 Self::Mrc => "The engine of this project.".to_owned(),
                 Self::Roce => "RoCEv2 Reliable Connection, and its IRN variant.".to_owned(),
                 Self::Named(info) => {
-                    let param = |param: &Param| {
-                        let Param { name, about, default, range: (least, most) } = param;
-                        format!(" `params.{name}` (default {default}, {least} to {most}): {about}")
-                    };
+                    let param = |param: &Param| format!(" `params.{}` {}", param.name, param.describe());
                     format!("{}{}", info.about, info.params.iter().map(param).collect::<String>())
                 }
             };

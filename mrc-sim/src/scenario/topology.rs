@@ -71,10 +71,7 @@ impl JsonSchema for SchemeKey {
 
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
         let of = SCHEMES.iter().map(|info| {
-            let param = |param: &Param| {
-                let Param { name, about, default, range: (least, most) } = param;
-                format!(" `scheme.{name}` (default {default}, {least} to {most}): {about}")
-            };
+            let param = |param: &Param| format!(" `scheme.{}` {}", param.name, param.describe());
             let about = format!("{}{}", info.about, info.params.iter().map(param).collect::<String>());
             schemars::json_schema!({ "type": "string", "const": info.name, "description": about })
         });

@@ -13,6 +13,7 @@ pub(super) static INFO: SchemeInfo = SchemeInfo {
         about: "Queues drawn for each packet (DRILL's d).",
         default: 2.0,
         range: (1.0, 64.0),
+        whole: true,
     }],
     check: None,
     build: |_, values| Box::new(ByUplink(Drill { samples: values[0] as u32, best: None })),

@@ -16,6 +16,7 @@ pub(super) static INFO: SchemeInfo = SchemeInfo {
         about: "Silence that ends a flowlet, in microseconds; LetFlow uses 500 at 10 Gb/s.",
         default: 50.0,
         range: (0.0, 1e6),
+        whole: false,
     }],
     check: None,
     build: |_, values| Box::new(ByUplink(LetFlow { gap_ns: (values[0] * 1e3) as u64, flows: HashMap::new() })),

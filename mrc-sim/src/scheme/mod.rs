@@ -109,7 +109,7 @@ impl<T: UplinkChoice> SwitchScheme for ByUplink<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fabric::MAX_PARAMS;
+    use crate::fabric::{MAX_PARAMS, ParamError};
 
     #[test]
     fn what_is_written_outside_moves_in() {
@@ -133,5 +133,24 @@ mod tests {
         }
         assert_eq!(named("magic"), None);
         assert!(named("letflow").unwrap().with("gap_us", -1.0).is_err());
+    }
+
+    /// What is counted has no fraction: a program that cut it off would run something else than the scenario says.
+    #[test]
+    fn counts_have_no_fraction() {
+        let counts: Vec<_> = SCHEMES
+            .iter()
+            .flat_map(|info| info.params.iter().filter(|param| param.whole).map(|param| (*info, param)))
+            .collect();
+        let names: Vec<_> = counts.iter().map(|(_, param)| param.name).collect();
+        assert_eq!(names, ["samples", "bits", "window", "tolerance", "rows", "columns"]);
+        for (info, param) in counts {
+            let (least, most) = param.range;
+            let refused = Err(ParamError::Whole(least, most));
+            for value in [least + 0.5, least - 1.0, most + 1.0, f64::NAN] {
+                assert_eq!(Scheme::new(info).with(param.name, value), refused, "{} = {value}", param.name);
+            }
+        }
+        assert!(named("letflow").unwrap().with("gap_us", 1.5).is_ok(), "times have one");
     }
 }

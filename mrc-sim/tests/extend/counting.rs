@@ -7,7 +7,7 @@ pub(super) static COUNTING: SchemeInfo = SchemeInfo {
     name: "counting",
     about: "Counts hops.",
     paths: PathNames::Entropy,
-    params: &[Param { name: "most", about: "Hops.", default: 3.0, range: (0.0, 255.0) }],
+    params: &[Param { name: "most", about: "Hops.", default: 3.0, range: (0.0, 255.0), whole: true }],
     check: None,
     build: |site, values| {
         let (spine, leaf, hosts_per_leaf) = (site.spine, site.index as u8, site.clos.hosts_per_t0());

@@ -13,6 +13,7 @@ pub(super) static SPREAD: SchemeInfo = SchemeInfo {
         about: "Queue that moves a packet, in bytes.",
         default: 8000.0,
         range: (0.0, 1e9),
+        whole: true,
     }],
     check: None,
     build: |site, values| Box::new(ByUplink(Spread { salt: site.salt, after: values[0] as u32 })),

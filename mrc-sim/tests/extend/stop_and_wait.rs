@@ -16,6 +16,7 @@ pub(super) static STOP_AND_WAIT: TransportInfo = TransportInfo {
         about: "Time until it goes again, in microseconds.",
         default: 100.0,
         range: (1.0, 1e6),
+        whole: false,
     }],
     check: None,
     longest_packet: |_| 1024 + Datagram::HEADERS,
