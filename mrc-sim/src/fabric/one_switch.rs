@@ -92,6 +92,7 @@ impl OneSwitch {
     /// The carrier of the uplink to a spine comes or goes.
     pub(crate) fn set_up(&mut self, spine: u16, up: bool) {
         let port = self.uplink_port(spine);
+        self.ports[port.0 as usize].up = up;
         self.switch.routes.set_port(port, up);
         let (scheme, mut ctx) = self.switch.scheme(self.now, &self.ports, &mut self.requests);
         scheme.on_link(&mut ctx, port, up);

@@ -208,6 +208,22 @@ mod letflow {
         }
         assert_eq!(seen, [true; 4]);
     }
+
+    /// When an uplink loses its carrier or gets it back, only its own flows move: all others would be out of order.
+    #[test]
+    fn only_flows_of_a_dead_uplink_move() {
+        let mut leaf = leaf("letflow", &[("gap_us", 1_000.0)]);
+        let of_flows =
+            |leaf: &mut OneSwitch| -> Vec<u16> { (0..32).map(|flow| leaf.uplink(&mut packet(0, 4, flow))).collect() };
+        let before = of_flows(&mut leaf);
+        leaf.set_up(1, false);
+        let after = of_flows(&mut leaf);
+        let stayed =
+            before.iter().zip(&after).filter(|(before, _)| **before != 1).all(|(before, after)| before == after);
+        assert!(stayed && before.contains(&1) && !after.contains(&1), "{before:?} {after:?}");
+        leaf.set_up(1, true);
+        assert_eq!(of_flows(&mut leaf), after);
+    }
 }
 
 mod conweave {

@@ -31,17 +31,14 @@ struct LetFlow {
 impl UplinkChoice for LetFlow {
     fn choose(&mut self, ctx: &mut SwitchCtx<'_>, _: PortId, packet: &mut Packet) -> PortId {
         let (now, flow, uplinks) = (ctx.now(), ip::flow(packet), ctx.uplinks());
-        let known = self.flows.get(&flow).filter(|(_, last)| now.since(*last) <= self.gap_ns);
+        // A flow leaves an uplink that lost its carrier; all others stay where they are.
+        let known = self.flows.get(&flow).filter(|(port, last)| now.since(*last) <= self.gap_ns && ctx.is_up(*port));
         let port = match known {
             Some(&(port, _)) => port,
             None => uplinks[ctx.rng().below(uplinks.len() as u32) as usize],
         };
         self.flows.insert(flow, (port, now));
         port
-    }
-
-    fn on_link(&mut self) {
-        self.flows.clear();
     }
 
     fn state_bytes(&self) -> usize {
