@@ -137,33 +137,42 @@ struct Metric {
     at: Instant,
 }
 
+impl Metric {
+    /// What it counts for now: half for each `age_ns` since it was heard, so that a path that was congested is tried again.
+    fn aged(&self, now: Instant, age_ns: u64) -> u8 {
+        let ages = now.since(self.at) / age_ns;
+        self.ce.checked_shr(ages.min(31) as u32).unwrap_or(0)
+    }
+}
+
 /// What came from one leaf, to be fed back to it.
 #[derive(Default)]
 struct Feedback {
     /// By its uplink; and whether the value is news to it.
-    metrics: Vec<(Option<u8>, bool)>,
+    metrics: Vec<(Option<Metric>, bool)>,
     turn: usize,
 }
 
 impl Feedback {
-    fn hear(&mut self, tag: u8, ce: u8) {
+    fn hear(&mut self, now: Instant, tag: u8, ce: u8) {
         let tag = usize::from(tag);
         if self.metrics.len() <= tag {
             self.metrics.resize(tag + 1, (None, false));
         }
-        let changed = self.metrics[tag].0 != Some(ce);
-        self.metrics[tag] = (Some(ce), self.metrics[tag].1 || changed);
+        let changed = self.metrics[tag].0.is_none_or(|known| known.ce != ce);
+        self.metrics[tag] = (Some(Metric { ce, at: now }), self.metrics[tag].1 || changed);
     }
 
-    /// The next to feed back: in turn, those that changed first (section 3.3).
-    fn next(&mut self) -> Option<(u8, u8)> {
+    /// The next to feed back: in turn, those that changed first (section 3.3). A metric ages here, too: if it did not, its feedback would renew
+    /// it at the other leaf for ever, and no flow would take that path again.
+    fn next(&mut self, now: Instant, age_ns: u64) -> Option<(u8, u8)> {
         let len = self.metrics.len();
         let order = (0..len).map(|nth| (self.turn + nth) % len.max(1));
         let at = order.clone().find(|&at| self.metrics[at].1);
         let at = at.or_else(|| order.clone().find(|&at| self.metrics[at].0.is_some()))?;
         self.turn = at + 1;
         self.metrics[at].1 = false;
-        Some((at as u8, self.metrics[at].0?))
+        Some((at as u8, self.metrics[at].0?.aged(now, age_ns)))
     }
 }
 
@@ -193,10 +202,7 @@ impl Conga {
     }
 
     fn metric_of_path(&self, now: Instant, to: u8, tag: u8) -> u8 {
-        self.to_leaf.get(&(to, tag)).map_or(0, |metric| {
-            let ages = now.since(metric.at) / self.age_ns;
-            metric.ce.checked_shr(ages.min(31) as u32).unwrap_or(0)
-        })
+        self.to_leaf.get(&(to, tag)).map_or(0, |metric| metric.aged(now, self.age_ns))
     }
 
     /// The uplink of a new flowlet (section 3.5). It stays where the last one was unless another is strictly better.
@@ -234,7 +240,8 @@ impl Conga {
         };
         self.flowlets.insert(flow, (port, now));
         let ce = self.send(ctx, port, packet);
-        let (fb_tag, fb_metric) = match self.from_leaf.get_mut(&to).and_then(Feedback::next) {
+        let age_ns = self.age_ns;
+        let (fb_tag, fb_metric) = match self.from_leaf.get_mut(&to).and_then(|from| from.next(now, age_ns)) {
             Some((tag, ce)) => (tag + 1, ce),
             None => (0, 0),
         };
@@ -248,7 +255,7 @@ impl Conga {
     fn arrive(&mut self, now: Instant, packet: &mut Packet) {
         let scratch = std::mem::take(&mut packet.scratch);
         let from = scratch[FROM];
-        self.from_leaf.entry(from).or_default().hear(scratch[TAG], scratch[CE]);
+        self.from_leaf.entry(from).or_default().hear(now, scratch[TAG], scratch[CE]);
         if let Some(tag) = scratch[FB_TAG].checked_sub(1) {
             self.to_leaf.insert((from, tag), Metric { ce: scratch[FB_METRIC], at: now });
         }
@@ -279,7 +286,7 @@ impl SwitchScheme for Conga {
         table_bytes::<PortId, Dre>(self.links.len())
             + table_bytes::<u64, (PortId, Instant)>(self.flowlets.len())
             + table_bytes::<(u8, u8), Metric>(self.to_leaf.len())
-            + table_bytes::<u8, (Option<u8>, bool)>(feedback)
+            + table_bytes::<u8, (Option<Metric>, bool)>(feedback)
     }
 }
 
@@ -312,18 +319,19 @@ mod tests {
 
     #[test]
     fn feedback_goes_round_and_prefers_what_changed() {
+        let (now, age_ns) = (at(0), 10_000_000);
         let mut feedback = Feedback::default();
-        assert_eq!(feedback.next(), None);
+        assert_eq!(feedback.next(now, age_ns), None);
         for (tag, ce) in [(0, 3), (2, 5)] {
-            feedback.hear(tag, ce);
+            feedback.hear(now, tag, ce);
         }
-        let mut next = || feedback.next().unwrap();
+        let mut next = || feedback.next(now, age_ns).unwrap();
         assert_eq!([next(), next(), next(), next()], [(0, 3), (2, 5), (0, 3), (2, 5)], "unknown uplinks are left out");
-        feedback.hear(2, 5);
-        feedback.hear(0, 4);
-        assert_eq!(feedback.next(), Some((0, 4)));
-        feedback.hear(0, 6);
-        assert_eq!(feedback.next(), Some((0, 6)), "before 2, whose turn it is");
+        feedback.hear(now, 2, 5);
+        feedback.hear(now, 0, 4);
+        assert_eq!(feedback.next(now, age_ns), Some((0, 4)));
+        feedback.hear(now, 0, 6);
+        assert_eq!(feedback.next(now, age_ns), Some((0, 6)), "before 2, whose turn it is");
     }
 
     #[test]

@@ -189,6 +189,25 @@ mod conga {
         leaf.uplink(&mut other);
         assert_eq!(other.scratch[4..6], [0, 0], "leaf 2 sent nothing");
     }
+
+    /// Section 3.3, aging: two leaves talk all the time, but no flow takes uplink 0 since it was congested. The metric that the other
+    /// leaf keeps of it halves every 10 ms, so that its feedback does not hold the path congested for ever.
+    #[test]
+    fn feedback_about_a_path_that_nobody_takes_decays() {
+        let mut leaf = leaf("conga", &[]);
+        leaf.at_us(0.0).forward(&mut with(packet(4, 0, 9), &[1, 1, 0, 7, 0, 0]));
+        let mut fed = |ms: f64| {
+            leaf.at_us(ms * 1e3).forward(&mut with(packet(4, 0, 9), &[1, 1, 1, 0, 0, 0]));
+            let mut told = [0; 2];
+            for _ in 0..2 {
+                let mut packet = packet(0, 4, 1);
+                leaf.uplink(&mut packet);
+                told[usize::from(packet.scratch[4]) - 1] = packet.scratch[5];
+            }
+            told
+        };
+        assert_eq!([1.0, 9.0, 11.0, 21.0, 31.0].map(&mut fed), [[7, 0], [7, 0], [3, 0], [1, 0], [0, 0]]);
+    }
 }
 
 mod letflow {
