@@ -8,7 +8,8 @@
 //!                     come); CLEAR when the TAIL came; NOTIFY for a marked packet: its path is busy
 //! ```
 //! The four control messages are RTT_REQUEST, a flag of a data packet, and RTT_REPLY, CLEAR and NOTIFY, packets of 64 bytes
-//! in the control class. What data packets carry stands in their scratch area: the paper takes reserved bits of the RoCE
+//! in the control class. When TAIL or CLEAR is lost, a flow stays on its new path, and is not measured, until it is silent for
+//! `inactive_us`: only that begins a new epoch, as in the simulator that the authors published. What data packets carry stands in their scratch area: the paper takes reserved bits of the RoCE
 //! header. Four things differ from the paper: the number of queues for reordering is not limited; a leaf repeats the NOTIFY
 //! for a path only after half of the time that the first one lasts; and packets of earlier epochs, too, put off the time at
 //! which held packets go without the TAIL. Leaves do not know the size of packets: the idle round trip, to which `reply_us` is

@@ -1,5 +1,6 @@
-//! DRILL (Ghorbani et al., SIGCOMM 2017): the shortest of a few queues drawn at random and the best of last time, packet by
-//! packet.
+//! DRILL (Ghorbani et al., SIGCOMM 2017, section 3.2): the shortest of a few queues drawn at random and the best of last time, packet by
+//! packet. Draws may repeat. The groups of symmetric paths that the paper adds for asymmetric fabrics are not here: a switch knows its own
+//! links only.
 
 use super::{ByUplink, UplinkChoice};
 use crate::fabric::{Packet, Param, PathNames, PortId, SchemeInfo, SwitchCtx};
