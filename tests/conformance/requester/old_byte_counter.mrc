@@ -1,6 +1,6 @@
 # A SACK overtaken by a newer one gives no room a second time
 requires SRX-005, SRX-002, CTL-001
-knobs mtu=1024 window=2224 sack_threshold=2048
+knobs mtu=1024 window=2224 sack_threshold=2048 send_below_window=0
 
 0     ! write len=6144
 0     > write_first psn=0 len=1024 dmalen=6144
