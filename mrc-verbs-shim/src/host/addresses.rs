@@ -125,6 +125,9 @@ pub(super) fn parse_mac(text: &str) -> Option<[u8; 6]> {
 
 #[cfg(test)]
 mod tests {
+    use mrc_core::path::EvEntry;
+    use mrc_wire::Ev;
+
     use super::*;
 
     const FILE: &str = r#"name = "hA"
@@ -177,6 +180,12 @@ uplinks = 4
             (port(1), ip("fd00:0:0:11::1"), ip("fd00:0:0:11::2")),
         ];
         assert_eq!((of(0).as_slice(), of(1).len()), (&expected[..], 0));
+        // What `mrc doctor` prints for each path.
+        let leads_to = |peer: usize, plane| {
+            let path = EvEntry::new(Ev(u32::from(plane) << 8), port(plane));
+            host.destination(&host.peers[peer], &path).unwrap().to_string()
+        };
+        assert_eq!([leads_to(0, 0), leads_to(0, 1), leads_to(1, 1)], ["fd00:0:0:10::2", "fd00:0:0:11::2", "fd00::3"]);
         let again = HostFile::parse("again", &host.to_toml()).unwrap();
         assert_eq!(again.to_toml(), host.to_toml());
         // The device takes packets to these addresses, and the engine takes them as its own.

@@ -510,15 +510,15 @@ impl HostFile {
         plan::template(peer).map_err(|error| self.refuse(format!("route to {}: {error}", peer.name)))
     }
 
-    /// The destination of packets to `peer` on a path of [`Self::paths_to`]: the outer one, or the peer's address where
-    /// there is no outer header.
+    /// The destination of packets to `peer` on a path of [`Self::paths_to`]: the outer one, or the peer's address on the plane
+    /// where there is no outer header.
     ///
     /// # Errors
     /// The template is malformed.
     pub fn destination(&self, peer: &HostPeer, path: &EvEntry) -> Result<Ipv6Addr, HostError> {
         match peer.template {
             Some(_) => Ok(self.template(peer)?.apply(path.ev).into()),
-            None => Ok(peer.gid),
+            None => Ok(peer.addrs.get(usize::from(path.port.plane())).copied().unwrap_or(peer.gid)),
         }
     }
 
