@@ -9,4 +9,4 @@ knobs srv6
 2us  < write_only psn=2 len=64 outer.dst=0xfcbbbb00300c00000000000000000000
 3us  = count l3_dst=1
 9us  < probe probe_id=9
-9us  > sack cack=1 pr=1 ack_offset=9
+9us  > sack cack=1 pr=1 ack_offset=9 rcvd=any
