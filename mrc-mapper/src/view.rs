@@ -8,7 +8,7 @@
 //! A component becomes faulty when [`ViewConfig::confirm`] rounds with new losses in a row report it without an alternative.
 //! A link that is down, of which the direction alone is open, takes [`ViewConfig::relapse`] more.
 //! It becomes healthy again
-//! * when [`ViewConfig::clear`] rounds in a row do not report it, or
+//! * when [`ViewConfig::clear`] rounds in a row do not report it, not even as one of several that it may be, or
 //! * when a span in which it should have lost [`ENOUGH`] probes at its rate has less than a tenth of them. Its earlier losses
 //!   are forgotten then.
 //!
@@ -345,17 +345,26 @@ impl View {
 
     fn settle(&mut self, found: Vec<Finding>) -> Vec<Change> {
         let mut changes = Vec::new();
-        let mut open = BTreeSet::new();
+        let place = |component: Component| component.with_direction(Direction::Both);
+        let (mut open, mut undecided) = (BTreeSet::new(), BTreeSet::new());
         let decide = |finding: Finding| {
             let link = self.of_open_direction(&finding);
             open.extend(link.as_ref().map(|link| link.component));
-            link.or_else(|| self.certain(finding))
+            let may_be: Vec<_> = finding.instead.iter().chain([&finding.component]).map(|may| place(*may)).collect();
+            let decided = link.or_else(|| self.certain(finding));
+            if decided.is_none() {
+                undecided.extend(may_be);
+            }
+            decided
         };
         let found: Vec<Finding> = found.into_iter().filter_map(decide).collect();
         let newest = self.rounds.front();
         for (component, (standing, _)) in &mut self.standing {
             let was_probed = newest.is_some_and(|round| round.probes(&self.fabric.elements_of(*component)) > 0.0);
-            if !found.iter().any(|finding| finding.component == *component) && (was_probed || !standing.faulty) {
+            let is_found = found.iter().any(|finding| finding.component == *component);
+            // Few losses leave open in which direction a link has them, or at which end of it they are. It loses all the same.
+            let may_be = standing.faulty && undecided.contains(&place(*component));
+            if !is_found && !may_be && (was_probed || !standing.faulty) {
                 standing.missed += 1;
                 standing.seen = 0;
                 if standing.faulty && standing.missed >= self.config.clear {
@@ -366,7 +375,6 @@ impl View {
         let clear = self.config.clear;
         self.standing.retain(|_, (standing, _)| standing.missed < clear && (standing.faulty || standing.seen > 0));
         let lossy = found.iter().map(|finding| self.lost_lately(finding, &found)).collect::<Vec<_>>();
-        let place = |component: Component| component.with_direction(Direction::Both);
         for (finding, lossy) in found.into_iter().zip(lossy) {
             let fresh = Standing { seen: 0, missed: 0, faulty: false };
             let doubtful = self.healed.contains_key(&place(finding.component)) || open.contains(&finding.component);
