@@ -182,5 +182,9 @@ fn tell(found: &Found, effect: &Effect, dry_run: bool) {
         0 => String::new(),
         some => format!("; {} spared, since nothing usable would remain", count(some, "profile")),
     };
-    outln!("pid {}: {} {verb}{spared}", found.pid, count(effect.denied, "path"));
+    let absent = match effect.absent {
+        0 => String::new(),
+        some => format!("; no path has {} of the denylists now", count(some, "entropy value")),
+    };
+    outln!("pid {}: {} {verb}{spared}{absent}", found.pid, count(effect.denied, "path"));
 }

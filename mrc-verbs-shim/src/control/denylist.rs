@@ -90,6 +90,12 @@ impl Lists {
         if let Some(plane) = deny.planes.iter().find(|&&plane| usize::from(plane) >= planes) {
             return Err(format!("there is no plane {plane}: this device has planes 0 to {}", planes.saturating_sub(1)));
         }
+        if let Some(ev) = deny.evs.iter().find(|&&ev| (ev >> 8) as usize >= planes) {
+            let last = planes.saturating_sub(1);
+            return Err(format!(
+                "there is no EV {ev:#x}: bits 8 and up are the plane, and this device has planes 0 to {last}"
+            ));
+        }
         if self.leases.len() >= MAX_LISTS && !self.leases.contains_key(&deny.by) {
             return Err(format!("{MAX_LISTS} denylists are in force: end one with `allow`"));
         }
@@ -196,6 +202,7 @@ pub(super) fn enforce(
 ) -> Outcome {
     let mut outcome = Outcome { effect: Effect::default(), denied: HashSet::new(), starved: None };
     let (up, profiles) = (engine.ports_up(), engine.ev_profiles().collect::<Vec<_>>());
+    let mut absent = wanted.evs.clone();
     for profile in profiles {
         let Some(info) = engine.ev_profile_info(profile) else { continue };
         let reports = entries(engine, profile);
@@ -207,6 +214,9 @@ pub(super) fn enforce(
         let stays = reports.iter().filter(usable).any(|report| !wanted.names(&report.ev) && !by_others(report));
         outcome.effect.spared += usize::from(named && !stays);
         for report in &reports {
+            if let Some(ev) = compact(&report.ev) {
+                absent.remove(&ev);
+            }
             let key = key(profile.index(), info.id, &report.ev);
             let (deny, ours) = (stays && wanted.names(&report.ev), told.contains(&key));
             let denied = report.state == EvState::Denied;
@@ -225,6 +235,7 @@ pub(super) fn enforce(
             }
         }
     }
+    outcome.effect.absent = absent.len();
     let starved = |info: &mrc_core::QpInfo| {
         info.state == QpState::Rts && info.evs.denied > 0 && info.evs.good == 0 && info.evs.skip == 0
     };

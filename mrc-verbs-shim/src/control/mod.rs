@@ -87,6 +87,9 @@ pub struct Effect {
     pub denied: usize,
     /// EV profiles left alone because nothing usable would remain in them.
     pub spared: usize,
+    /// Entropy values of these lists that no profile has now; one that gets them later is denied then.
+    #[serde(default)]
+    pub absent: usize,
 }
 
 /// A denylist in force.

@@ -55,7 +55,7 @@ fn a_denied_plane_is_denied_in_every_profile_until_its_lease_ends() {
         let dry = enforce(engine, NOW, &wanted, &lists.told(), true);
         assert_eq!((dry.effect.denied, denied(engine, first)), (3, vec![]), "a dry run changes nothing");
         lists.put(list, now);
-        assert_eq!(run(&mut lists, engine, now), Effect { denied: 3, spared: 0 });
+        assert_eq!(run(&mut lists, engine, now), Effect { denied: 3, spared: 0, absent: 0 });
         assert_eq!(denied(engine, first), [0x001, 0x100, 0x101]);
         // A profile that is made later is looked after, too.
         let second = profile(engine, &[1, 2]);
@@ -65,6 +65,21 @@ fn a_denied_plane_is_denied_in_every_profile_until_its_lease_ends() {
         assert_eq!(lists.expire(now + Duration::from_secs(10)), ["mapper"]);
         run(&mut lists, engine, now);
         assert!(denied(engine, first).is_empty() && denied(engine, second).is_empty() && lists.is_idle());
+    });
+}
+
+/// An operator who mistypes a value hears that it is nobody's.
+#[test]
+fn a_value_that_no_path_has_is_counted_and_one_of_no_plane_is_refused() {
+    with_engine(|engine| {
+        let (now, mut lists) = (Instant::now(), Lists::default());
+        profile(engine, &[0, 1]);
+        lists.put(deny("operator", &[], &[0x001, 0x0FF, 0x200]), now);
+        assert_eq!(run(&mut lists, engine, now), Effect { denied: 1, spared: 0, absent: 2 });
+        profile(engine, &[1, 2]);
+        assert_eq!(run(&mut lists, engine, now), Effect { denied: 2, spared: 0, absent: 1 });
+        let why = lists.with(&deny("operator", &[], &[0x300]), 3, PortMask::first(3), now).unwrap_err();
+        assert!(why.contains("no EV 0x300") && why.contains("planes 0 to 2"), "{why}");
     });
 }
 
@@ -93,11 +108,11 @@ fn a_profile_without_an_alternative_is_spared() {
         let (now, mut lists) = (Instant::now(), Lists::default());
         let (one, two) = (profile(engine, &[1]), profile(engine, &[0, 1]));
         lists.put(deny("mapper", &[1], &[]), now);
-        assert_eq!(run(&mut lists, engine, now), Effect { denied: 2, spared: 1 });
+        assert_eq!(run(&mut lists, engine, now), Effect { denied: 2, spared: 1, absent: 0 });
         assert!(denied(engine, one).is_empty() && denied(engine, two) == [0x100, 0x101]);
         // The other plane goes down: nothing usable would remain, so all is allowed again.
         engine.set_port(NOW, PortNum::from_plane(0), false);
-        assert_eq!(run(&mut lists, engine, now), Effect { denied: 0, spared: 2 });
+        assert_eq!(run(&mut lists, engine, now), Effect { denied: 0, spared: 2, absent: 0 });
         assert!(denied(engine, two).is_empty());
     });
 }
