@@ -47,6 +47,11 @@ fn score_puts_five_algorithms_into_one_table() {
     assert_eq!(refused.status.code(), Some(2));
     let no_host = mrc(&["mapper", "agent", "--lab", "p0-t0a"], 10);
     assert_eq!(no_host.status.code(), Some(2));
+    // A host file alone does not say what fabric it is in, and an agent without the fabric's key hears of nobody.
+    for some in [&["--fabric", "2,2,4,2"][..], &["--key", "k"]] {
+        let half = mrc(&[&["mapper", "agent", "--host-file", "mrc.toml"], some].concat(), 10);
+        assert_eq!(half.status.code(), Some(2), "{some:?}");
+    }
 }
 
 #[test]

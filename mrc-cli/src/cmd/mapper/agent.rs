@@ -6,32 +6,45 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use mrc_mapper::Fabric;
 use mrc_mapper::agent::Summary;
 use mrc_mapper::probe::Key;
 use mrc_mapper::topology::{Component, host_name};
 use mrc_mapper::view::{Change, View, ViewConfig};
+use mrc_verbs_shim::host::HostFile;
 use serde_json::json;
 
 use super::collect::link::Uplink;
 use super::collect::tls;
 use super::collect::wire::Address;
 use super::enforce::{self, Hand};
-use super::host::{Runner, Times, lab_fabric};
+use super::host::{Runner, Times, lab_fabric, place};
 use crate::cmd::lab::configurations;
 use crate::interrupt::{self, Interrupt};
 use crate::out::{errln, outln};
+use crate::session::lab_host;
 use crate::usage::usage;
 use crate::watch::unix_ms;
 
 /// Arguments of `mrc mapper agent`.
 #[derive(clap::Args)]
 #[command(after_help = "\
+Examples:
+  mrc mapper agent --lab hA                                                   on a host of the lab
+  mrc mapper agent --host-file /etc/mrc/mrc.toml --fabric 2,2,4,2 --key /etc/mrc/mapper.key    on a real host
+
 Needs CAP_NET_RAW and, for a lab host, the right to enter its namespace. Runs beside a program that uses MRC on the same
 interfaces. What it reports is what this host's own probes show; `mrc mapper trial` shows what all agents together see. Exit codes: 0 time over, 1 failed, 2 usage, 130 interrupted.")]
 pub struct Args {
     /// Host of the lab fabric to run on, e.g. hA
-    #[arg(long)]
-    lab: String,
+    #[arg(long, value_name = "HOST", required_unless_present = "host_file")]
+    lab: Option<String>,
+    /// This host, outside the lab: its host file (docs/verbs.md). Its SIDs must be BLOCK:3PHH::, with plane P and host number HH
+    #[arg(long, value_name = "FILE", conflicts_with = "lab", requires_all = ["fabric", "key"])]
+    host_file: Option<PathBuf>,
+    /// The fabric of --host-file: planes, T0 and T1 per plane, hosts. Host H is under T0 number H modulo T0s
+    #[arg(long, value_name = "PLANES,T0,T1,HOSTS", value_parser = super::collect::fabric, requires = "host_file")]
+    fabric: Option<Fabric>,
     /// First part of the lab's namespace names
     #[arg(long, default_value = "mrc")]
     prefix: String,
@@ -83,13 +96,13 @@ pub fn key(path: &Path) -> anyhow::Result<Key> {
         make_key(path).with_context(|| format!("there is no key {}, and none can be made", path.display()))?;
         read = std::fs::read(path);
     }
-    let bytes = read.with_context(|| format!("cannot read the key {}", path.display()))?;
+    let bytes = read.with_context(|| format!("cannot read the key {}", path.display())).map_err(usage)?;
     if let Some(warning) = open_to_others(path) {
         errln!("mrc: {warning}");
     }
     let length = bytes.len();
     let bytes = <[u8; 16]>::try_from(bytes);
-    bytes.map(Key::new).map_err(|_| anyhow::anyhow!("{} has {length} bytes: a key has 16", path.display()))
+    bytes.map(Key::new).map_err(|_| usage(anyhow::anyhow!("{} has {length} bytes: a key has 16", path.display())))
 }
 
 /// What is wrong with the rights of a key's file, if others than its owner and group may read or write it: who has the key can
@@ -127,30 +140,42 @@ pub fn random_key() -> anyhow::Result<[u8; 16]> {
     Ok(bytes)
 }
 
+impl Args {
+    /// The host to run on, and its fabric.
+    fn host(&self) -> anyhow::Result<(HostFile, Fabric)> {
+        if let (Some(path), Some(fabric)) = (&self.host_file, self.fabric) {
+            return Ok((HostFile::read(path)?, fabric));
+        }
+        let name = self.lab.as_deref().unwrap_or_default();
+        let Ok(Component::Host(_)) = name.parse() else {
+            return Err(usage(anyhow::anyhow!("`{name}` is no host: write hA, hB, ...")));
+        };
+        let fabric = mrc_lab::Fabric::discover(&self.prefix)?;
+        Ok((lab_host(&fabric, name)?, lab_fabric(&fabric)))
+    }
+}
+
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let number = match args.lab.parse() {
-        Ok(Component::Host(number)) => number,
-        _ => return Err(usage(anyhow::anyhow!("`{}` is no host: write hA, hB, ...", args.lab))),
-    };
     args.collector.as_ref().map_or(Ok(()), |address| address.check(args.tls.is_set())).map_err(usage)?;
     let certificates = args.tls.client()?;
-    let fabric = mrc_lab::Fabric::discover(&args.prefix)?;
+    let (host, fabric) = args.host()?;
+    let number = place(&host, &fabric)?.number;
     let key = key(&args.key.clone().unwrap_or_else(|| configurations(&args.prefix).join("mapper.key")))?;
     let times = Times {
         interval: Duration::from_millis(args.interval),
         timeout: Duration::from_millis(args.timeout.max(args.interval)),
         full_every: Duration::from_millis(args.full_every),
     };
-    let mut runner = Runner::lab(&fabric, number, key, times)?;
+    let mut runner = Runner::new(&host, fabric, key, times)?;
     let plan = runner.agent().plan();
     let (paths, bits) = (plan.paths().len(), plan.bits_per_second(args.interval * 1_000_000));
     say(args.json, json!({ "event": "started", "host": host_name(number), "paths": paths, "bits_per_second": bits }));
     let uplink = args.collector.clone().map(|address| Uplink::start(address, key, certificates)).transpose()?;
     let (mut lost, mut unsent, mut reported) = (0, None::<Summary>, Instant::now());
-    let mut view = View::new(lab_fabric(&fabric), ViewConfig { viewpoint: Some(number), ..ViewConfig::default() });
+    let mut view = View::new(fabric, ViewConfig { viewpoint: Some(number), ..ViewConfig::default() });
     let policy = args.policy.as_deref().map(enforce::read).transpose()?;
-    let mut hand = policy.map(|policy| Hand::new(lab_fabric(&fabric), number, policy, args.apply)).transpose()?;
+    let mut hand = policy.map(|policy| Hand::new(fabric, (number, &host.name), policy, args.apply)).transpose()?;
     let (interrupt, start) = (Interrupt::install()?, Instant::now());
     let over = || args.seconds.is_some_and(|seconds| start.elapsed() >= Duration::from_secs(seconds));
     let mut round = Instant::now();

@@ -95,12 +95,13 @@ struct Devices {
 }
 
 impl Hand {
-    /// The policy at work on a host; `apply` = false only asks devices what they would do.
-    pub fn new(fabric: Fabric, host: HostId, policy: Policy, apply: bool) -> anyhow::Result<Self> {
+    /// The policy at work on a host, which has a number in the fabric and a name in its devices' host file; `apply` = false only asks
+    /// devices what they would do.
+    pub fn new(fabric: Fabric, (host, name): (HostId, &str), policy: Policy, apply: bool) -> anyhow::Result<Self> {
         let enforcer = Enforcer::new(fabric, host, policy)?;
         let (lists, wanted) = sync_channel::<Denylist>(1);
         let (tell, told) = channel();
-        let mut devices = Devices { host: host_name(host), apply, known: BTreeMap::new(), silent: Silent::default() };
+        let mut devices = Devices { host: name.to_owned(), apply, known: BTreeMap::new(), silent: Silent::default() };
         let work = move || {
             for list in wanted {
                 devices.find();

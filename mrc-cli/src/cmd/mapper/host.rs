@@ -3,13 +3,15 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
+use anyhow::{anyhow, bail};
 use mrc_afxdp::{PacketFilter, Port as _, PortError, Problem, RawConfig, RawPort, SetupError};
 use mrc_mapper::agent::{Agent, AgentConfig, PortAddress};
 use mrc_mapper::probe::{FRAME_LEN, Key, MAX_PADDING, UDP_PORT};
 use mrc_mapper::{Fabric, HostId};
-use mrc_verbs_shim::host::{largest_path_mtu, required_mtu};
+use mrc_verbs_shim::host::{HostFile, largest_path_mtu, required_mtu};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::usage::usage;
 
 /// How often a vanished interface is looked for, and drop counters are read.
 const RARE: Duration = Duration::from_millis(100);
@@ -68,10 +70,47 @@ fn full_padding(mtu: u32) -> u16 {
     longest.saturating_sub(FRAME_LEN).min(MAX_PADDING) as u16
 }
 
-fn parse_mac(text: &str) -> anyhow::Result<[u8; 6]> {
-    let parts: Result<Vec<u8>, _> = text.split(':').map(|part| u8::from_str_radix(part, 16)).collect();
-    let mac = parts.ok().and_then(|parts| <[u8; 6]>::try_from(parts).ok());
-    mac.with_context(|| format!("`{text}` is no Ethernet address"))
+/// Where a host stands in its fabric.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// Its number.
+    pub number: HostId,
+    /// First 32 bits of every micro-SID container.
+    block: u32,
+}
+
+/// Reads the place of a host from its SIDs, whose micro-SIDs are role 3, plane and number of the host.
+///
+/// # Errors
+/// The mapper cannot watch a fabric with such SIDs, or the host is not in this one.
+pub fn place(host: &HostFile, fabric: &Fabric) -> anyhow::Result<Place> {
+    let wrong = |why: String| usage(anyhow!("host {}: {why}", host.name));
+    if host.planes.len() != usize::from(fabric.planes) {
+        let planes = host.planes.len();
+        return Err(wrong(format!("its file has {planes} planes, and the fabric {}", fabric.planes)));
+    }
+    // The SIDs of all planes are those of one host: the file would have been refused.
+    let Some(sid) = host.planes.first().and_then(|plane| plane.sid) else {
+        return Err(wrong("its planes have no `sid`: probes need SRv6 to come back to their host".to_owned()));
+    };
+    let [high, low, usid, rest @ ..] = sid.segments();
+    if usid & 0xFF00 != 0x3000 || rest != [0; 5] {
+        return Err(wrong(format!("sid {sid} of plane 0: the mapper needs BLOCK:30HH::, HH the host's number")));
+    }
+    let place = Place { number: usid & 0xFF, block: u32::from(high) << 16 | u32::from(low) };
+    if place.number >= fabric.hosts {
+        return Err(wrong(format!("its SIDs have number {}, and the fabric {} hosts", place.number, fabric.hosts)));
+    }
+    let leaf = fabric.leaf_of(place.number);
+    for peer in &host.peers {
+        // A direct link's template begins with the peer itself.
+        let first = peer.template.map_or(0, |template| template.segments()[2]);
+        if first & 0xF000 == 0x1000 && first & 0xFF != leaf {
+            let why = format!("is under T0 {} in the template of {}, and", first & 0xFF, peer.name);
+            return Err(wrong(format!("{why} under {leaf} in the mapper's count, host number modulo T0s")));
+        }
+    }
+    Ok(place)
 }
 
 fn open(namespace: Option<&str>, interface: &str) -> anyhow::Result<RawPort> {
@@ -91,10 +130,9 @@ fn is_absent(error: &anyhow::Error) -> bool {
 }
 
 impl Runner {
-    /// The agent of host number `number` of a lab fabric.
-    pub fn lab(fabric: &mrc_lab::Fabric, number: HostId, key: Key, times: Times) -> anyhow::Result<Self> {
-        let name = mrc_mapper::topology::host_name(number);
-        let host = fabric.host(&name)?;
+    /// The agent of a host of `fabric`.
+    pub fn new(host: &HostFile, fabric: Fabric, key: Key, times: Times) -> anyhow::Result<Self> {
+        let Place { number, block } = place(host, &fabric)?;
         let (mut ports, mut addresses, mut absent) = (Vec::new(), Vec::new(), None);
         for (number, plane) in host.planes.iter().enumerate() {
             let port = match open(host.namespace.as_deref(), &plane.interface) {
@@ -107,8 +145,11 @@ impl Runner {
                 }
                 Err(error) => return Err(error),
             };
-            let (mac, next_hop) = (port.as_ref().map_or([0; 6], RawPort::mac), parse_mac(&plane.next_hop)?);
-            addresses.push(PortAddress { mac, next_hop, source: plane.addr.octets() });
+            let (Some(next_hop), Some(source)) = (plane.next_hop_mac(), plane.addr) else {
+                bail!("plane {number} of host {} lacks `next_hop` or `addr`", host.name);
+            };
+            let mac = port.as_ref().map_or([0; 6], RawPort::mac);
+            addresses.push(PortAddress { mac, next_hop, source: source.octets() });
             ports.push(port);
         }
         if let Some(error) = absent.filter(|_| ports.iter().all(Option::is_none)) {
@@ -118,14 +159,16 @@ impl Runner {
         getrandom::fill(&mut instance).map_err(|error| anyhow::anyhow!("no random number: {error}"))?;
         let instance = u32::from_be_bytes(instance);
         let nanos = |time: Duration| time.as_nanos() as u64;
-        let mut config = AgentConfig::new(lab_fabric(fabric), number, addresses, key, instance);
+        let mut config = AgentConfig::new(fabric, number, addresses, key, instance);
+        config.block = block;
+        config.dscp = host.device().endpoint.wire.dscp;
         config.interval_ns = nanos(times.interval);
         config.timeout_ns = nanos(times.timeout);
         // A probe is judged lost when nobody looked for half its time.
         config.pause_ns = nanos(times.interval) * 2 + nanos(times.timeout) / 2;
         config.path.slow_ns = nanos(times.timeout) / 4;
         config.plan.full_every = times.full_every();
-        config.plan.full_padding = full_padding(fabric.shape().mtu);
+        config.plan.full_padding = full_padding(host.mtu);
         let start = Instant::now();
         let mut agent = Agent::new(config, 0)?;
         for (plane, _) in (0u8..).zip(&ports).filter(|(_, port)| port.is_none()) {
@@ -133,7 +176,7 @@ impl Runner {
         }
         Ok(Self {
             agent,
-            namespace: host.namespace,
+            namespace: host.namespace.clone(),
             interfaces: host.planes.iter().map(|plane| plane.interface.clone()).collect(),
             ports,
             drops: 0,
@@ -231,6 +274,41 @@ impl Runner {
                 self.ports[at] = None;
                 self.agent.handle_port(at as u8, None);
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FABRIC: Fabric = Fabric { planes: 2, leaves: 2, spines: 4, hosts: 4 };
+
+    /// A host file with so many planes, this micro-SID and a peer behind this own T0.
+    fn host(planes: u16, usid: u16, own_t0: u16) -> HostFile {
+        let plane = |plane: u16| {
+            let sid = format!("fcbb:bb00:{:x}::", usid | plane << 8);
+            let port = format!("[[planes]]\ninterface = \"eth{plane}\"\nnext_hop = \"02:00:00:00:00:01\"\n");
+            format!("{port}sid = \"{sid}\"\naddr = \"{sid}1\"\n")
+        };
+        let planes: String = (0..planes).map(plane).collect();
+        let template = format!("template = \"fcbb:bb00:{own_t0:x}:2000:1001:3001::\"");
+        let peer = format!("[[peers]]\nname = \"b\"\ngid = \"fd00::2\"\n{template}\nuplinks = 4\n");
+        HostFile::parse("a", &format!("name = \"a\"\ngid = \"fd00::1\"\nmtu = 9000\n{planes}{peer}")).unwrap()
+    }
+
+    #[test]
+    fn a_host_file_says_where_its_host_is() {
+        let second = place(&host(2, 0x3002, 0x1000), &FABRIC).unwrap();
+        assert_eq!(second, Place { number: 2, block: 0xFCBB_BB00 });
+        for (host, says) in [
+            (host(1, 0x3002, 0x1000), "has 1 planes, and the fabric 2"),
+            (host(2, 0x4002, 0x1000), "needs BLOCK:30HH::"),
+            (host(2, 0x3004, 0x1000), "have number 4, and the fabric 4 hosts"),
+            (host(2, 0x3002, 0x1001), "under T0 1 in the template of b"),
+        ] {
+            let error = place(&host, &FABRIC).unwrap_err();
+            assert!(error.to_string().contains(says) && crate::usage::is_usage(&error), "{says}: {error}");
         }
     }
 }

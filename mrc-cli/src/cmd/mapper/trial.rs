@@ -12,7 +12,7 @@ use mrc_mapper::agent::Summary;
 use mrc_mapper::locate::Finding;
 use mrc_mapper::policy::{self, Policy};
 use mrc_mapper::probe::Key;
-use mrc_mapper::topology::{Component, Direction};
+use mrc_mapper::topology::{Component, Direction, host_name};
 use mrc_mapper::view::{Change, Evidence, View, ViewConfig};
 use serde::Serialize;
 
@@ -20,6 +20,7 @@ use super::agent::random_key;
 use super::host::{Runner, Times, fabric_of, lab_fabric};
 use crate::interrupt::{self, Interrupt};
 use crate::out::{errln, out, outln};
+use crate::session::lab_host;
 use crate::usage::usage;
 
 const ROUND: Duration = Duration::from_millis(100);
@@ -218,8 +219,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let key = Key::new(random_key()?);
     let interval = Duration::from_millis(args.interval);
     let times = Times { interval, timeout: interval * 20, full_every: super::agent::FULL_EVERY };
-    let runners: Result<Vec<Runner>, _> =
-        (0..u16::from(fabric.shape().hosts)).map(|host| Runner::lab(&fabric, host, key, times)).collect();
+    let runner = |host| Runner::new(&lab_host(&fabric, &host_name(host))?, lab_fabric(&fabric), key, times);
+    let runners: Result<Vec<Runner>, _> = (0..u16::from(fabric.shape().hosts)).map(runner).collect();
     let (sender, summaries) = channel();
     let stop = AtomicBool::new(false);
     let mut watch = Watch { view: View::new(lab_fabric(&fabric), ViewConfig::default()), summaries };
