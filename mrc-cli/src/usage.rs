@@ -1,5 +1,7 @@
-//! Exit codes of errors: 2 for what the user mends (a command line, a scenario or a file that cannot be), 3 for what this
-//! machine lacks, 1 for the rest.
+//! Exit codes of errors: 2 for what the user mends, 3 for what this machine lacks, 1 for the rest.
+//!
+//! The user mends a command line, and every file named on it that cannot be read or holds something else. A capture that breaks
+//! off between its packets is no such file: what could be read was judged. Neither is a file that cannot be written.
 
 use std::fmt;
 use std::process::ExitCode;

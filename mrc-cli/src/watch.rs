@@ -10,6 +10,8 @@ use mrc_verbs_shim::control::{Client, ControlError, Events, Found, Happened, Req
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::usage::usage;
+
 /// Devices that are looked at; more are only counted.
 pub const MAX_DEVICES: usize = 64;
 
@@ -93,6 +95,8 @@ pub struct Watcher {
     searched: Option<Instant>,
     known: BTreeMap<PathBuf, Known>,
     silent: Silent,
+    /// The one process that is looked at.
+    only: Option<u32>,
 }
 
 /// Milliseconds since 1970.
@@ -101,10 +105,16 @@ pub fn unix_ms() -> u64 {
 }
 
 impl Watcher {
+    /// Looks at the devices of one process, or of all.
+    pub fn of(only: Option<u32>) -> Self {
+        Self { only, ..Self::default() }
+    }
+
     /// Asks every device; all have the same time to answer. One that went meanwhile is left out.
     pub fn ask<T: DeserializeOwned>(&mut self, request: &Request) -> Asked<T> {
         if self.searched.is_none_or(|at| at.elapsed() >= SEARCH) {
             (self.found, self.searched) = (all_devices(), Some(Instant::now()));
+            self.found.retain(|found| self.only.is_none_or(|pid| found.pid == pid));
         }
         let left_out = self.found.len().saturating_sub(MAX_DEVICES);
         self.known.retain(|path, _| self.found.iter().any(|found| found.path == *path));
@@ -162,6 +172,10 @@ fn name(path: &Path) -> String {
 
 /// Reads what `mrc top --record` wrote.
 pub fn read(path: &Path) -> anyhow::Result<Vec<Snapshot>> {
+    snapshots(path).map_err(usage)
+}
+
+fn snapshots(path: &Path) -> anyhow::Result<Vec<Snapshot>> {
     let file = std::fs::File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
     let mut all = Vec::new();
     for (number, line) in BufReader::new(file).lines().enumerate() {

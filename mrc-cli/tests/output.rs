@@ -64,6 +64,45 @@ fn an_error_that_cannot_be_told_changes_no_exit_code() {
     }
 }
 
+/// One rule for every command: a file that cannot be read, or holds something else, is for the user to mend.
+#[test]
+fn a_named_file_that_is_none_of_its_kind_ends_with_code_2() {
+    let folder = std::env::temp_dir().join(format!("mrc-files-{}", std::process::id()));
+    std::fs::create_dir_all(folder.join("folder")).unwrap();
+    std::fs::write(folder.join("text"), "no such thing\n").unwrap();
+    let collect = ["mapper", "collect", "--fabric", "2,2,4,2", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"];
+    let load = ["mapper", "load", "--fabric", "2,2,4,2", "--key"];
+    for file in ["text", "folder", "nosuch.file"] {
+        let mut all = vec![
+            vec!["decode", file],
+            vec!["decode", "--host-file", file, "00"],
+            vec!["top", "--once", "--replay", file],
+            vec!["mapper", "policy", file],
+            vec!["mapper", "web", "--db", file],
+            [&collect[..], &["--tls", file]].concat(),
+            [&collect[..], &["--key", "new.key", "--policy", file]].concat(),
+            vec!["write-bw", "--host-file", file],
+            vec!["verbs-run", "--config", file, "true"],
+            vec!["sim", "run", file],
+            vec!["sim", "report", file],
+        ];
+        if file != "nosuch.file" {
+            // One that is not there is made.
+            all.extend([[&collect[..], &["--key", file]].concat(), [&load[..], &[file]].concat()]);
+        }
+        if file == "text" {
+            all.push([&collect[..], &["--key", "new.key", "--db", file]].concat());
+        }
+        for args in all {
+            let out = Command::new(env!("CARGO_BIN_EXE_mrc")).args(&args).current_dir(&folder).output().unwrap();
+            let says = String::from_utf8_lossy(&out.stderr);
+            assert_eq!(out.status.code(), Some(2), "{args:?}: {says}");
+            assert!(says.contains(file), "{args:?}: {says}");
+        }
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
 #[test]
 fn results_that_have_no_place_are_refused_before_the_work() {
     let folder = std::env::temp_dir().join(format!("mrc-noplace-{}", std::process::id()));

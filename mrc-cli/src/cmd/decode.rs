@@ -45,7 +45,7 @@ opcode, tver.
 Packets in a tunnel of a mirror session or a network (ERSPAN, GRE, VXLAN, Geneve, MPLS, any number of VLAN tags) are opened;
 their lines end with its name. sFlow and IPFIX are not: Wireshark opens them, with what mrc dissector prints.
 
-Exit codes: 0 at least one MRC packet was decoded, 1 none was or the input is broken, 2 usage.")]
+Exit codes: 0 at least one MRC packet was decoded, 1 none was or the capture breaks off, 2 usage, or the input is no capture.")]
 pub struct Args {
     /// Capture file (pcap or pcapng), frame as hex digits, or - for a capture on standard input
     input: PathBuf,
@@ -409,7 +409,7 @@ fn read(input: &Path, mut each: impl FnMut(&Captured) -> ControlFlow<()>) -> any
         return capture::read(io::stdin().lock(), "standard input", each);
     }
     if input.exists() {
-        let file = File::open(input).with_context(|| format!("cannot read {name}"))?;
+        let file = File::open(input).with_context(|| format!("cannot read {name}")).map_err(usage)?;
         return capture::read(file, &name, each);
     }
     if name.contains(['/', '.']) {

@@ -37,6 +37,9 @@ pub struct Args {
     /// Milliseconds between two looks
     #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u64).range(50..=60_000))]
     interval: u64,
+    /// Only this process
+    #[arg(long, conflicts_with = "replay")]
+    pid: Option<u32>,
     /// Also write every snapshot to this file, one JSON object per line
     #[arg(long, value_name = "FILE", conflicts_with = "replay")]
     record: Option<PathBuf>,
@@ -71,7 +74,7 @@ impl Source {
         let create = |path: &PathBuf| {
             std::fs::File::create(path).with_context(|| format!("cannot write the recording {}", path.display()))
         };
-        Ok(Self::Live { watcher: Watcher::default(), record: args.record.as_ref().map(create).transpose()? })
+        Ok(Self::Live { watcher: Watcher::of(args.pid), record: args.record.as_ref().map(create).transpose()? })
     }
 
     /// The next snapshot; none at the end of a recording.

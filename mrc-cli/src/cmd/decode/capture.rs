@@ -5,11 +5,12 @@ use std::io::{self, BufReader, ErrorKind, Read};
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use pcap_file::pcap::PcapReader;
 use pcap_file::{DataLink, PcapError, TsResolution};
 
 use super::pcapng::{Packet, Packets};
+use crate::usage::usage;
 
 /// A captured frame: possibly only its beginning.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,8 +48,8 @@ pub fn read(
 ) -> anyhow::Result<()> {
     let mut magic = [0; 4];
     source.read_exact(&mut magic).or_else(|error| match error.kind() {
-        ErrorKind::UnexpectedEof => bail!("{name} holds less than a capture's first four bytes"),
-        _ => Err(error).with_context(|| format!("cannot read {name}")),
+        ErrorKind::UnexpectedEof => Err(usage(anyhow!("{name} holds less than a capture's first four bytes"))),
+        _ => Err(error).with_context(|| format!("cannot read {name}")).map_err(usage),
     })?;
     let source = magic.as_slice().chain(BufReader::new(source));
     let mut count = 0;
@@ -58,8 +59,10 @@ pub fn read(
             pcap(source, &mut count, &mut each)
         }
         _ => match compressed(magic) {
-            Some(tool) => bail!("{name} is compressed: `{tool} -dc FILE | mrc decode -` reads it"),
-            None => bail!("{name} is neither pcap nor pcapng"),
+            Some(tool) => {
+                return Err(usage(anyhow!("{name} is compressed: `{tool} -dc FILE | mrc decode -` reads it")));
+            }
+            None => return Err(usage(anyhow!("{name} is neither pcap nor pcapng"))),
         },
     };
     result.with_context(|| match count {

@@ -6,12 +6,14 @@ use std::fs::{File, TryLockError};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use mrc_mapper::Fabric;
 use mrc_mapper::topology::{Component, Direction};
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension as _, params};
 use serde::Serialize;
 use serde_json::Value;
+
+use crate::usage::usage;
 
 /// Events that are kept.
 pub const MAX_EVENTS: i64 = 100_000;
@@ -71,12 +73,10 @@ impl Store {
             store.db.pragma_update(None, "user_version", VERSION)?;
             let text = serde_json::to_string(&fabric)?;
             let was = store.about_fabric()?;
-            anyhow::ensure!(
-                was.as_deref().is_none_or(|was| was == text),
-                "{} holds the history of another fabric, {}: name another file",
-                path.display(),
-                was.unwrap_or_default(),
-            );
+            if let Some(was) = was.filter(|was| *was != text) {
+                let path = path.display();
+                return Err(usage(anyhow!("{path} holds the history of another fabric, {was}: name another file")));
+            }
             store.db.execute("INSERT OR IGNORE INTO about (name, value) VALUES ('fabric', ?1)", [text])?;
             // A page that is damaged shows here, and not when the map goes on.
             store.open_faults()?;
@@ -85,16 +85,22 @@ impl Store {
         begin().map_err(|error| match error.downcast_ref::<rusqlite::Error>() {
             None => error,
             Some(cause) => {
-                let is_damaged = cause.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt);
+                let code = cause.sqlite_error_code();
+                let is_damaged = code == Some(ErrorCode::DatabaseCorrupt);
                 let cure = if is_damaged { "; move it away: only its history is lost" } else { "" };
                 let named = format!("cannot use the database {}{cure}", path.display());
-                error.context(named)
+                let error = error.context(named);
+                if code == Some(ErrorCode::NotADatabase) { usage(error) } else { error }
             }
         })
     }
 
     /// Opens a file for reading, and says of which fabric it is.
     pub fn read(path: &Path) -> anyhow::Result<(Self, Fabric)> {
+        Self::history(path).map_err(usage)
+    }
+
+    fn history(path: &Path) -> anyhow::Result<(Self, Fabric)> {
         let db = read_only(path).with_context(|| format!("cannot read the database {}", path.display()))?;
         let store = Self { db, broken: false, _lock: None };
         let read = || -> anyhow::Result<Fabric> {

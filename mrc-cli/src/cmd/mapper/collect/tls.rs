@@ -15,6 +15,8 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection, version::TLS13};
 
+use crate::usage::usage;
+
 /// The name in a collector's certificate.
 pub const COLLECTOR: &str = "mrc-collector";
 
@@ -83,13 +85,14 @@ impl Certificates {
     /// The file, and what is wrong with it.
     pub fn server(&self) -> anyhow::Result<Option<Arc<ServerConfig>>> {
         let Some(folder) = &self.tls else { return Ok(None) };
-        let files = Files::read(folder)?;
+        let files = Files::read(folder).map_err(usage)?;
         let agents = WebPkiClientVerifier::builder_with_provider(Arc::new(files.roots), provider()).build()?;
         let config = ServerConfig::builder_with_provider(provider())
             .with_protocol_versions(&[&TLS13])?
             .with_client_cert_verifier(agents)
             .with_single_cert(files.chain, files.key)
-            .with_context(|| format!("cert.pem and key.pem of {} do not belong together", folder.display()))?;
+            .with_context(|| format!("cert.pem and key.pem of {} do not belong together", folder.display()))
+            .map_err(usage)?;
         Ok(Some(Arc::new(config)))
     }
 
@@ -99,12 +102,13 @@ impl Certificates {
     /// The file, and what is wrong with it.
     pub fn client(&self) -> anyhow::Result<Option<Arc<ClientConfig>>> {
         let Some(folder) = &self.tls else { return Ok(None) };
-        let files = Files::read(folder)?;
+        let files = Files::read(folder).map_err(usage)?;
         let config = ClientConfig::builder_with_provider(provider())
             .with_protocol_versions(&[&TLS13])?
             .with_root_certificates(files.roots)
             .with_client_auth_cert(files.chain, files.key)
-            .with_context(|| format!("cert.pem and key.pem of {} do not belong together", folder.display()))?;
+            .with_context(|| format!("cert.pem and key.pem of {} do not belong together", folder.display()))
+            .map_err(usage)?;
         Ok(Some(Arc::new(config)))
     }
 }
