@@ -5,7 +5,7 @@ use std::io::{self, BufReader, ErrorKind, Read};
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{Context as _, anyhow};
 use pcap_file::pcap::PcapReader;
 use pcap_file::{DataLink, PcapError, TsResolution};
 

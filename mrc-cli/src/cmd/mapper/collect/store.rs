@@ -97,10 +97,10 @@ impl Store {
 
     /// Opens a file for reading, and says of which fabric it is.
     pub fn read(path: &Path) -> anyhow::Result<(Self, Fabric)> {
-        Self::history(path).map_err(usage)
+        Self::open_to_read(path).map_err(usage)
     }
 
-    fn history(path: &Path) -> anyhow::Result<(Self, Fabric)> {
+    fn open_to_read(path: &Path) -> anyhow::Result<(Self, Fabric)> {
         let db = read_only(path).with_context(|| format!("cannot read the database {}", path.display()))?;
         let store = Self { db, broken: false, _lock: None };
         let read = || -> anyhow::Result<Fabric> {
