@@ -8,4 +8,4 @@ requires SACK-003, SACK-006, MFLD-001
 1us  > ack psn=0
 2us  < write_middle psn=2 at=1024 len=1024 dmalen=4096
 3us  < write_middle psn=2 at=1024 len=1024 dmalen=4096 ce ev=0x00090044
-3us  > sack cack=0 m=1 entropy=0x00090044 sack_offset=1 bitmap=0x2 ooo=1
+3us  > sack cack=0 m=1 entropy=0x00090044 bitmap=0x2 ooo=1

@@ -7,6 +7,6 @@ requires ACK-002, ACK-003, BTH-015
 2us  > ack psn=1 msn=2
 3us  < write_only psn=1 at=64 len=64
 3us  > ack psn=1 msn=2
-3us  > sack cack=1 sack_offset=1 bitmap=0x2 ooo=1
+3us  > sack cack=1 bitmap=0x2 ooo=1
 4us  < write_only psn=2 at=128 len=64
 4us  > ack psn=3 msn=4
