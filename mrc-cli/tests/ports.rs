@@ -210,7 +210,8 @@ fn whoever_gives_up_first_without_any_plane_says_why() {
     assert!(error.starts_with(&format!("the server gave up: {told}; ")), "{error}");
 }
 
-/// As above, with one message at a time: whoever gives up last heard why the other one did.
+/// As above, with one message at a time: who has nothing in flight hears why the other one gave up.
+/// Both may have a message in flight. Then both may give up within the same milliseconds, and none hears of the other.
 #[test]
 fn a_latency_run_without_any_plane_says_why() {
     if skip("a_latency_run_without_any_plane_says_why") {
@@ -234,7 +235,9 @@ fn a_latency_run_without_any_plane_says_why() {
         assert!(says.contains("no usable port"), "{says}");
         says
     });
-    assert!(both.iter().any(|says| says.contains("the peer gave up: ")), "{both:?}");
+    let gave_up_alone = |says: &String| says.contains("RTS->ERROR") && !says.contains("the peer gave up: ");
+    let heard = both.iter().any(|says| says.contains("the peer gave up: "));
+    assert!(heard || both.iter().all(gave_up_alone), "{both:?}");
 }
 
 /// What is in flight when the time is over ends, however long it takes, as long as answers come.
