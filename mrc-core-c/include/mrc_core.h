@@ -31,7 +31,7 @@ struct mrc_core_endpoint;
 /* An endpoint that is being filled from an image; opaque. */
 struct mrc_core_import;
 
-#define MRC_CORE_ABI 18u /* Version of this interface. It changes whenever a struct, a number or a promise does. */
+#define MRC_CORE_ABI 19u /* Version of this interface. It changes whenever a struct, a number or a promise does. */
 
 #define MRC_CORE_SEED_LEN 16u /* Bytes of the seed that mrc_core_init() takes. */
 
@@ -343,6 +343,9 @@ struct mrc_core_cc {
     uint8_t disable_rtt_probe;
     /* A base RTT that falls cuts the window to the largest one at once, not when increases are applied next. */
     uint8_t window_follows_rtt;
+    /* Many senders share the link of one host, whose switch marks nothing: windows go below a packet, a delay of the target or more
+     * decreases them without a mark, and small ones grow slowly. */
+    uint8_t crowds;
 };
 
 /* Everything of an endpoint that is not per QP. Fill it with mrc_core_config_default(), then change fields. */

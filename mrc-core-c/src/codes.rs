@@ -1,7 +1,7 @@
 //! The numbers of the interface: sizes, return codes, and the values of its `uint8_t` fields.
 
 /// Version of this interface. It changes whenever a struct, a number or a promise does.
-pub const MRC_CORE_ABI: u32 = 18;
+pub const MRC_CORE_ABI: u32 = 19;
 
 /// Bytes of the seed that mrc_core_init() takes.
 pub const MRC_CORE_SEED_LEN: usize = 16;

@@ -155,6 +155,7 @@ pub(crate) fn cc(c: &mrc_core_cc) -> Result<CcConfig, Fault> {
             disable_qa: c.disable_qa != 0,
             disable_rtt_probe: c.disable_rtt_probe != 0,
             window_follows_rtt: c.window_follows_rtt != 0,
+            crowds: c.crowds != 0,
             avg_weight_q16: c.avg_weight_q16,
             probe_shortfall_ns: c.probe_shortfall_ns,
         })),
@@ -200,6 +201,7 @@ pub(crate) fn cc_of(config: &CcConfig) -> mrc_core_cc {
         disable_qa: nscc.disable_qa.into(),
         disable_rtt_probe: nscc.disable_rtt_probe.into(),
         window_follows_rtt: nscc.window_follows_rtt.into(),
+        crowds: nscc.crowds.into(),
     }
 }
 

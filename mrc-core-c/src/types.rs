@@ -161,6 +161,9 @@ pub struct mrc_core_cc {
     pub disable_rtt_probe: u8,
     /// A base RTT that falls cuts the window to the largest one at once, not when increases are applied next.
     pub window_follows_rtt: u8,
+    /// Many senders share the link of one host, whose switch marks nothing: windows go below a packet, a delay of the target or more
+    /// decreases them without a mark, and small ones grow slowly.
+    pub crowds: u8,
 }
 
 /// Everything of an endpoint that is not per QP. Fill it with mrc_core_config_default(), then change fields.

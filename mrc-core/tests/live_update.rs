@@ -259,15 +259,15 @@ fn a_foreign_image_is_refused_with_the_reason() {
     assert_eq!(refused(&other, limits, &image), Err(ImageError::Config));
     let mut later = image.clone();
     later[10] += 1;
-    assert_eq!(refused(&cfg, limits, &later), Err(ImageError::Format { have: 15, known: 14 }));
+    assert_eq!(refused(&cfg, limits, &later), Err(ImageError::Format { have: 16, known: 15 }));
     assert_eq!(refused(&cfg, limits, &[0; 100]), Err(ImageError::Foreign));
     // An error is final: nothing that follows mends it.
     let mut storage = OwnedStorage::new(limits).unwrap();
     let mut import = Import::new(cfg.clone(), storage.lend()).unwrap();
-    assert_eq!(import.feed(&later), Err(ImageError::Format { have: 15, known: 14 }));
-    assert_eq!(import.feed(&image), Err(ImageError::Format { have: 15, known: 14 }));
+    assert_eq!(import.feed(&later), Err(ImageError::Format { have: 16, known: 15 }));
+    assert_eq!(import.feed(&image), Err(ImageError::Format { have: 16, known: 15 }));
     assert!(!import.is_complete());
-    assert_eq!(import.finish().map(drop), Err(ImageError::Format { have: 15, known: 14 }));
+    assert_eq!(import.finish().map(drop), Err(ImageError::Format { have: 16, known: 15 }));
     let mut small = OwnedStorage::new(Limits { qps: 1, ..limits }).unwrap();
     let mut lent = small.lend();
     lent.limits.qps = 2;

@@ -52,6 +52,8 @@ pub struct Qpcc {
     mtu_bytes: u32,
     /// The first feedback of the destination is still to come, and no base RTT is known: it triggers a probe.
     base_rtt_wanted: bool,
+    /// The window is smaller than the packet that left last: until the QP that sent it has its timer, nobody has a turn.
+    paused: bool,
     cc: Cc,
     /// When a probe last measured the base RTT.
     base_rtt_at: Option<Instant>,
@@ -86,6 +88,7 @@ impl Qpcc {
         link: Link::NONE,
         turn: Credit::NONE,
         base_rtt_wanted: false,
+        paused: false,
         base_rtt_at: None,
     };
 
@@ -160,8 +163,24 @@ impl Qpcc {
         self.cc.send_below_window();
     }
 
+    /// After a packet that is larger than the window: no turn for anybody until the instant returned, when the QP that sent it
+    /// calls [`Qpcc::resume`].
+    #[inline]
+    pub(crate) fn pause(&mut self, now: Instant) -> Option<Instant> {
+        let pause_ns = self.cc.pause_ns()?;
+        self.paused = true;
+        Some(now.after(pause_ns))
+    }
+
+    /// The pause is over.
+    pub(crate) fn resume(&mut self) {
+        self.paused = false;
+    }
+
     /// QP number `qp` goes, with all it had in flight; whether it was the last.
     pub(crate) fn leave(&mut self, qps: &mut [Qp], qp: u32) -> bool {
+        // The end of a pause may be its to tell.
+        self.resume();
         self.retransmit.remove(qps, qp);
         self.new_data.remove(qps, qp);
         if let Some(slot) = qps.get_mut(qp as usize) {
@@ -192,7 +211,7 @@ impl Qpcc {
     pub(crate) fn state(&self) -> QpccState {
         let data = self.load.backlog_bytes > 0 || self.load.waiting_rtx > 0;
         match (data, self.load.inflight_pkts) {
-            (true, _) if self.cc.can_send() => QpccState::Ready,
+            (true, _) if self.cc.can_send() && !self.paused => QpccState::Ready,
             (true, _) => QpccState::Active,
             (false, 0) => QpccState::Idle,
             (false, _) => QpccState::Pending,
@@ -201,7 +220,7 @@ impl Qpcc {
 
     /// Whether it takes part in the round: READY, and not all its QPs wait for something other than the window.
     pub(crate) fn has_turn(&self) -> bool {
-        !(self.retransmit.is_empty() && self.new_data.is_empty()) && self.cc.can_send()
+        !(self.retransmit.is_empty() && self.new_data.is_empty()) && !self.paused && self.cc.can_send()
     }
 
     pub(crate) fn info(&self) -> QpccInfo {
@@ -416,7 +435,7 @@ impl Qpcc {
     #[inline]
     fn may_leave_unasked(&self, share: &Share, cfg: &EndpointConfig) -> u64 {
         let window = self.cc.cwnd_bytes();
-        if window < u64::from(cfg.sack_gen_threshold) {
+        if window < u64::from(cfg.sack_gen_threshold) || self.cc.is_crowded() {
             return 0;
         }
         let room = window.saturating_sub_signed(self.cc.inflight_bytes()).saturating_sub(self.mtu_bytes.into());
@@ -458,7 +477,7 @@ impl Qpcc {
 
 crate::image::stored!(
     struct Qpcc { cc, users, peer, profile, mtu_bytes, load, unasked, turn, base_rtt_wanted, base_rtt_at, link }
-    rebuilt { retransmit: Ready::new(List::Retransmit), new_data: Ready::new(List::NewData) }
+    rebuilt { retransmit: Ready::new(List::Retransmit), new_data: Ready::new(List::NewData), paused: false }
 );
 
 #[cfg(test)]

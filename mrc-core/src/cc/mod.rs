@@ -180,6 +180,24 @@ impl Cc {
         }
     }
 
+    /// The window is small, and may be because many share a link.
+    #[inline]
+    pub(crate) fn is_crowded(&self) -> bool {
+        match self {
+            Self::Fixed(_) => false,
+            Self::Nscc(cc) => cc.is_crowded(),
+        }
+    }
+
+    /// Behind a packet that is larger than the window, how long the next one waits.
+    #[inline]
+    pub(crate) fn pause_ns(&self) -> Option<u64> {
+        match self {
+            Self::Fixed(_) => None,
+            Self::Nscc(cc) => cc.pause_ns(),
+        }
+    }
+
     /// The lines of memory that acknowledgements read, behind the first.
     #[inline]
     pub(crate) fn fetch(&self, memory: &impl Prefetch) {

@@ -174,6 +174,11 @@ impl Endpoint<'_> {
                     tx.qp.req.path_retry = Instant::FAR;
                 }
             }
+            if run.sent > 0
+                && let Some(at) = tx.qpcc.pause(now)
+            {
+                tx.pause(at);
+            }
             let wants = if run.blocked { tx.wants(now) } else { tx.wants_after_data(now) };
             run.goes_on = run.sent > 0
                 && !run.blocked

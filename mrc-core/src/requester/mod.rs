@@ -101,7 +101,7 @@ pub(crate) struct Requester {
     tack_wait: Instant,
     /// No later than when the first of the packets that are held may leave.
     next_release: Instant,
-    /// Retry the selection then: no EV was usable.
+    /// Retry the selection then: no EV was usable, or the controller pauses until then.
     pub(crate) path_retry: Instant,
     /// While no port leads to the peer: when the next retry is charged. FAR while one does, or until the first look.
     pub(crate) portless: Instant,

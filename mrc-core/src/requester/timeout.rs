@@ -61,6 +61,7 @@ impl TxSide<'_, '_> {
         }
         if now >= self.qp.req.path_retry {
             self.qp.req.path_retry = Instant::FAR;
+            self.qpcc.resume();
         }
         failure.or_else(|| self.keep_alive(now, testable))
     }

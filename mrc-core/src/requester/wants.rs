@@ -71,6 +71,12 @@ impl TxSide<'_, '_> {
         Wants { deadline: self.copy().next_timeout(now), ..self.wants_now(now) }
     }
 
+    /// The controller pauses until `at`, and this QP is to end the pause.
+    pub(crate) fn pause(&mut self, at: Instant) {
+        self.qp.req.path_retry = self.qp.req.path_retry.min(at);
+        self.qp.req.next_scan = self.qp.req.next_scan.min(at);
+    }
+
     #[inline(always)]
     fn wants_now(&self, now: Instant) -> Wants {
         if self.qp.req.has_lost() && self.awaits_sign() {

@@ -4,6 +4,7 @@
 mod by_hand;
 #[path = "../common/mod.rs"]
 mod common;
+mod crowd;
 mod turns;
 
 use std::collections::BTreeSet;

@@ -127,7 +127,7 @@ pub struct MrcKeys {
     /// Whether NSCC takes its window from what the last round trip delivered when packets are trimmed (quick adapt).
     pub cc_quick_adapt: bool,
     /// NSCC: a probe after the first feedback of a destination measures the base RTT, and other probes may lower it.
-    /// Flows whose probes took different times share a link unevenly.
+    /// Where `cc_probe_shortfall_us` is 0, flows whose probes took different times share a link unevenly.
     pub cc_rtt_probe: bool,
     /// NSCC: what a full packet takes longer than a probe, over the longest idle path by default. A probe's round trip that
     /// would lower the base RTT is first longer by so much, that of a packet with less payload by a part. With 0, as
@@ -136,7 +136,12 @@ pub struct MrcKeys {
     /// NSCC: a base RTT that falls cuts the window to the largest one at once, not when increases are applied next, as the
     /// reference has it. An incast of short messages then trims half as much.
     pub cc_window_follows_rtt: bool,
-    /// NSCC's fair increase (`fi`), in bytes; 5 packets by default, times the BDP over 150000 bytes.
+    /// NSCC: many senders may share the link of one host, whose switch marks nothing. Windows go below a packet, a delay of the target
+    /// or more decreases them without a mark, and small ones grow slowly. As specified, windows of a packet or more grow until
+    /// packets are trimmed.
+    pub cc_crowds: bool,
+    /// NSCC's fair increase (`fi`), in bytes; 5 packets by default, times the BDP over 150000 bytes. Without `cc_crowds` alone: with it
+    /// no window increases behind a long delay.
     pub cc_fair_increase_bytes: Option<u32>,
     /// NSCC's fixed increase (`eta`) per adjustment, in bytes; 0.15 packets by default, times the same.
     pub cc_fixed_increase_bytes: Option<u32>,
@@ -307,6 +312,7 @@ impl Default for MrcKeys {
             cc_rtt_probe: true,
             cc_probe_shortfall_us: None,
             cc_window_follows_rtt: true,
+            cc_crowds: true,
             cc_fair_increase_bytes: None,
             cc_fixed_increase_bytes: None,
             cc_fast_increase: None,
@@ -630,6 +636,7 @@ fn nscc(keys: &MrcKeys, base: NsccConfig) -> Result<NsccConfig, Problem> {
         disable_qa: !keys.cc_quick_adapt,
         disable_rtt_probe: !keys.cc_rtt_probe,
         window_follows_rtt: keys.cc_window_follows_rtt,
+        crowds: keys.cc_crowds,
         avg_weight_q16: weight_q16,
         ..base
     })

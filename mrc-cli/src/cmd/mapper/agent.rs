@@ -93,7 +93,14 @@ pub fn key(path: &Path) -> anyhow::Result<Key> {
             // An error shows when the file cannot be made.
             let _ = std::fs::create_dir_all(folder);
         }
-        make_key(path).with_context(|| format!("there is no key {}, and none can be made", path.display()))?;
+        let made =
+            make_key(path).with_context(|| format!("there is no key {}, and none can be made", path.display()))?;
+        if made {
+            errln!(
+                "mrc: there was no key {}; made one: all agents of a fabric and its collector need the same",
+                path.display()
+            );
+        }
         read = std::fs::read(path);
     }
     let bytes = read.with_context(|| format!("cannot read the key {}", path.display())).map_err(usage)?;
@@ -117,8 +124,8 @@ fn open_to_others(path: &Path) -> Option<String> {
 }
 
 /// Makes the file of a key whole, unless somebody else was faster: agents of one fabric begin together, and none may read a
-/// file that another has not written yet.
-fn make_key(path: &Path) -> anyhow::Result<()> {
+/// file that another has not written yet. Returns whether this key is the file's.
+fn make_key(path: &Path) -> anyhow::Result<bool> {
     use std::io::Write as _;
     use std::os::unix::fs::OpenOptionsExt as _;
     static COUNT: AtomicU32 = AtomicU32::new(0);
@@ -128,8 +135,9 @@ fn make_key(path: &Path) -> anyhow::Result<()> {
     let linked = std::fs::hard_link(&whole, path);
     std::fs::remove_file(&whole)?;
     match linked {
-        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(error.into()),
-        _ => Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(false),
+        Err(error) => Err(error.into()),
+        Ok(()) => Ok(true),
     }
 }
 

@@ -23,6 +23,7 @@ ready![
     "experiments/baselines-sweep",
     "experiments/collectives",
     "experiments/collectives-sweep",
+    "experiments/crowd",
     "experiments/dcqcn-fluid",
     "experiments/dcqcn-fluid-sweep",
     "experiments/dcqcn-sweep",

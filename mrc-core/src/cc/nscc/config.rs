@@ -1,6 +1,8 @@
 //! NSCC parameters: what a deployment sets, and the fixed-point numbers derived from it once per controller.
 //! Source: `congestion.md` 1 and 7.
 
+use super::crowd::LEAST_PART;
+
 /// Fastest link a profile may name, all planes together: 10 Tb/s keeps every product below 2^128.
 const MAX_RATE_BPS: u64 = 10_000_000_000_000;
 const MAX_BASE_RTT_NS: u32 = 1_000_000_000;
@@ -65,6 +67,10 @@ pub struct NsccConfig {
     /// A base RTT that falls cuts the window to the largest one at once, not when increases are applied next. An incast whose
     /// messages are shorter than a window then trims half as much.
     pub window_follows_rtt: bool,
+    /// Many senders share the link of one host, whose switch marks nothing: windows go below a packet, a delay of the target or more
+    /// decreases them without a mark, and small ones grow slowly. As specified, windows of a packet or more grow until packets
+    /// are trimmed.
+    pub crowds: bool,
     /// Delays below this count as zero, in nanoseconds. Default: 1000.
     pub clear_delay_ns: u32,
     /// Weight of a delay sample in the average, Q16.16, at most one. 0: by the time since the last sample, so that the
@@ -95,6 +101,7 @@ impl NsccConfig {
             disable_rtt_probe: false,
             probe_shortfall_ns: 0,
             window_follows_rtt: false,
+            crowds: false,
             clear_delay_ns: 0,
             avg_weight_q16: 0,
         }
@@ -134,6 +141,7 @@ pub(super) struct Params {
     pub(super) disable_qa: bool,
     pub(super) disable_rtt_probe: bool,
     pub(super) window_follows_rtt: bool,
+    pub(super) crowds: bool,
     pub(super) qa_gate: u32,
     pub(super) avg_weight_q16: u64,
     pub(super) clear_delay_ns: u64,
@@ -144,6 +152,8 @@ pub(super) struct Params {
     pub(super) adjust_period_ns: u64,
     /// Nominal bytes of a full packet.
     pub(super) mtu: u64,
+    /// Smallest window.
+    pub(super) min_cwnd: u64,
     pub(super) base_rtt_ns: u64,
     pub(super) fi_bytes: u64,
     pub(super) eta_bytes: u64,
@@ -180,6 +190,7 @@ impl Params {
         };
         Self {
             mtu,
+            min_cwnd: if cfg.crowds { (mtu / LEAST_PART).max(1) } else { mtu },
             base_rtt_ns,
             target_ns,
             // 4 * A * B * MTU / T, and B is T / 12000 ns: the target cancels out.
@@ -197,6 +208,7 @@ impl Params {
             disable_qa: cfg.disable_qa,
             disable_rtt_probe: cfg.disable_rtt_probe,
             window_follows_rtt: cfg.window_follows_rtt,
+            crowds: cfg.crowds,
             avg_weight_q16: cfg.avg_weight_q16.into(),
             window_per_ns_q24: ((rate.wrapping_mul(3) << 24) / (2 * BITS_NS)) as u64,
             max_cwnd: or(cfg.max_cwnd_bytes, MAX_WINDOW).min(MAX_WINDOW),
@@ -219,7 +231,7 @@ impl Params {
 crate::image::stored!(struct NsccConfig {
     rate_bps, base_rtt_ns, trimming, target_delay_ns, fi_bytes, eta_bytes, fi_scale_q16, gamma_q16, max_md_jump_q16, qa_gate,
     qa_threshold_ns, adjust_bytes, adjust_period_ns, max_cwnd_bytes, disable_qa, disable_rtt_probe, probe_shortfall_ns,
-    window_follows_rtt, clear_delay_ns, avg_weight_q16,
+    window_follows_rtt, crowds, clear_delay_ns, avg_weight_q16,
 });
 
 #[cfg(test)]

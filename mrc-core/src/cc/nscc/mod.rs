@@ -3,6 +3,7 @@
 //! Source: `congestion.md` 2 to 4 and 7 (UET 1.0 section 3.6.13). Every window result is rounded down.
 
 mod config;
+mod crowd;
 #[cfg(test)]
 mod tests;
 
@@ -110,7 +111,7 @@ impl Nscc {
         self.p = Params::derive(config, mtu_bytes);
         self.room = self.p.room();
         self.max_wnd = self.p.max_wnd(self.base_rtt_ns);
-        self.cwnd = self.cwnd.max(self.p.mtu);
+        self.cwnd = self.cwnd.max(self.p.min_cwnd);
     }
 
     /// Any room at all is enough.
@@ -190,14 +191,15 @@ impl Nscc {
         }
     }
 
+    /// By `bytes`, down to a packet. What is less stays.
     fn shrink(&mut self, bytes: u32) {
-        self.cwnd = self.cwnd.saturating_sub(bytes.into()).max(self.p.mtu);
+        self.cwnd = self.cwnd.saturating_sub(bytes.into()).max(self.p.mtu.min(self.cwnd));
     }
 
     /// Whether quick adapt took charge of this feedback.
     //= NSCC-012, NSCC-013, NSCC-014
     fn quick_adapt(&mut self, now: Instant, loss: bool, mark: bool, delay_ns: u64) -> bool {
-        if self.p.disable_qa {
+        if self.p.disable_qa || self.is_packet_or_less() {
             return false;
         }
         let mut handled = false;
@@ -230,7 +232,7 @@ impl Nscc {
             }
             let flight = self.inflight.max(0).unsigned_abs();
             let cut = u64::from(ack.penalty).wrapping_mul(ack.newly_bytes.into()) >> 7;
-            self.cwnd = self.cwnd.min(flight).saturating_sub(cut).max(self.p.mtu);
+            self.cwnd = self.cwnd.min(flight).saturating_sub(cut).max(self.p.mtu.min(self.cwnd));
         } else if self.saved_cwnd > 0 {
             if ack.restore {
                 self.cwnd = self.saved_cwnd;
@@ -243,19 +245,21 @@ impl Nscc {
     /// Table 8-1: mark and delay choose the reaction; a receiver penalty forbids increases.
     //= NSCC-001, NSCC-002, NSCC-003, NSCC-004, NSCC-007
     fn react(&mut self, now: Instant, newly_bytes: u64, mark: bool, delay_ns: u64, limited: bool) {
-        match (mark, delay_ns < self.p.target_ns) {
-            (false, true) if !limited => self.proportional_increase(newly_bytes, delay_ns),
+        let target_ns = self.target_ns();
+        match (mark, delay_ns < target_ns) {
+            (false, true) if !limited => self.proportional_increase(newly_bytes, delay_ns, target_ns),
+            (true, false) => self.decrease(now, target_ns, self.is_crowded()),
+            (false, false) if self.p.crowds => self.decrease(now, target_ns, true),
             //= NSCC-008
             (false, false) if !limited => {
                 self.inc = self.inc.saturating_add(self.p.fi_bytes.saturating_mul(newly_bytes));
             }
-            (true, false) => self.decrease(now),
             _ => {}
         }
     }
 
     //= NSCC-009, NSCC-010
-    fn proportional_increase(&mut self, newly_bytes: u64, delay_ns: u64) {
+    fn proportional_increase(&mut self, newly_bytes: u64, delay_ns: u64, target_ns: u64) {
         if delay_ns >= self.p.clear_delay_ns {
             self.fi_count = 0;
             self.boost = false;
@@ -268,17 +272,19 @@ impl Nscc {
                 return;
             }
         }
-        let room_ns = self.p.target_ns.saturating_sub(delay_ns);
+        let room_ns = target_ns.saturating_sub(delay_ns);
         // Three factors of 2^32, 2^32 and 2^64 at most.
         let step = u128::from(newly_bytes.wrapping_mul(room_ns)).wrapping_mul(self.p.alpha_q32.into()) >> 32;
-        self.inc = self.inc.saturating_add(step.min(u64::MAX.into()) as u64);
+        let step = step.min(u64::MAX.into()) as u64;
+        let step = if self.is_crowded() { self.crowd_step(step, newly_bytes) } else { step };
+        self.inc = self.inc.saturating_add(step);
     }
 
     //= NSCC-011
-    fn decrease(&mut self, now: Instant) {
+    fn decrease(&mut self, now: Instant, target_ns: u64, gently: bool) {
         self.boost = false;
         self.fi_count = 0;
-        let target_q8 = self.p.target_ns << 8;
+        let target_q8 = target_ns << 8;
         if self.avg_delay_q8 <= target_q8 || now.since(self.t_dec) <= self.base_rtt_ns {
             return;
         }
@@ -288,8 +294,9 @@ impl Nscc {
         // Q24 * Q16: the part of the window to give up, rounded up so that the rest is rounded down.
         let cut_q40 = u128::from(excess_q24.wrapping_mul(self.p.gamma_q16)).wrapping_mul(self.cwnd.into());
         let cut = cut_q40.div_ceil(1 << 40).min(u64::MAX.into()) as u64;
+        let cut = if gently { Self::gentle(cut) } else { cut };
         let floor = (u128::from(self.cwnd).wrapping_mul(self.p.max_md_jump_q16.into()) >> 16) as u64;
-        self.cwnd = self.cwnd.saturating_sub(cut).max(floor).max(self.p.mtu);
+        self.cwnd = self.cwnd.saturating_sub(cut).max(floor).max(self.p.mtu.min(self.cwnd));
     }
 
     //= NSCC-015
@@ -298,12 +305,16 @@ impl Nscc {
         if !period_over && self.received <= self.p.adjust_bytes {
             return;
         }
-        let mut cwnd = self.cwnd.saturating_add(self.inc.checked_div(self.cwnd).unwrap_or(0));
+        let mut step = self.inc.checked_div(self.cwnd).unwrap_or(0);
+        if self.is_crowded() {
+            step = step.min(self.cwnd);
+        } else if period_over {
+            step = step.saturating_add(self.p.eta_bytes);
+        }
         if period_over {
             self.t_adj = now;
-            cwnd = cwnd.saturating_add(self.p.eta_bytes);
         }
-        self.cwnd = cwnd.min(self.max_wnd);
+        self.cwnd = self.cwnd.saturating_add(step).min(self.max_wnd);
         self.inc = 0;
         self.received = 0;
     }
@@ -347,7 +358,12 @@ impl CongestionControl for Nscc {
         self.average(now, self.p.base_rtt_ns);
         self.ignored = self.ignored.saturating_add(bytes.into());
         self.trigger_qa = true;
-        if !self.quick_adapt(now, true, true, 0) {
+        if self.quick_adapt(now, true, true, 0) {
+            return;
+        }
+        if self.is_packet_or_less() {
+            self.halve();
+        } else {
             self.shrink(bytes);
         }
     }

@@ -9,17 +9,17 @@ use serde_json::Value;
 use super::*;
 use crate::cc::{Cc, CcConfig};
 
-const MTU: u32 = 4_096;
+pub(super) const MTU: u32 = 4_096;
 
-fn lab() -> NsccConfig {
+pub(super) fn lab() -> NsccConfig {
     NsccConfig::new(100_000_000_000, 12_000, true)
 }
 
-fn at(ns: u64) -> Instant {
+pub(super) fn at(ns: u64) -> Instant {
     Instant::from_nanos(ns)
 }
 
-fn ack(newly_bytes: u32, marked: bool, rtt_ns: Option<u64>) -> AckSample {
+pub(super) fn ack(newly_bytes: u32, marked: bool, rtt_ns: Option<u64>) -> AckSample {
     AckSample { newly_bytes, marked, rtt_ns, penalty: 0, restore: false }
 }
 

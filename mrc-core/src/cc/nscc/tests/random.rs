@@ -152,6 +152,7 @@ proptest! {
             trimming: defaults >> 9 & 1 == 0,
             disable_qa: defaults >> 10 & 1 == 0,
             disable_rtt_probe: defaults >> 15 & 1 == 0,
+            crowds: defaults >> 11 & 1 == 0,
             target_delay_ns: field(0),
             fi_bytes: field(1),
             eta_bytes: field(2),
@@ -176,9 +177,11 @@ proptest! {
             let pause = steps.get(n).map_or(0, |(pause, _)| pause >> (pause % 64));
             now = now.after(pause);
             perform(&mut cc, now, op);
-            let least = u64::from(mtu.clamp(1, 65_536));
+            let packet = u64::from(mtu.clamp(1, 65_536));
+            let least = if config.crowds { (packet / 16).max(1) } else { packet };
             prop_assert!((least..=most).contains(&cc.cwnd), "{op:?}: {} of {most}", cc.cwnd);
             let _ = (cc.can_send(), cc.avg_delay_ns());
+            prop_assert!(cc.pause_ns().is_none_or(|ns| config.crowds && ns >= cc.base_rtt_ns));
         }
     }
 }
