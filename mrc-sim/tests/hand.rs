@@ -249,14 +249,11 @@ fn a_table_by_link_changes_nothing_of_a_run() {
 
 #[test]
 fn slowdown_refers_to_the_rates_that_the_links_have() {
-    // A flow alone on one path is as fast as it can be, whatever its links are. Without `cc_crowds`: NSCC takes for delay what a link
-    // takes longer that is slower than the topology's, and with it a window would stay a packet or two too small.
+    // A flow alone on one path is as fast as it can be, whatever its links are.
     let slow_end = "[[link]]\nname = [\"p0-hD\"]\ngbps = 10\n";
     let slow_spine = "[[link]]\nname = [\"p0-t0b-t1a\"]\ngbps = 10\ndelay_us = 3\n";
     for links in ["", slow_end, slow_spine] {
-        let results = play(&format!(
-            "[topology]\nt1 = 1\n{links}[transport.mrc]\ncc_crowds = false\n[[workload]]\nbytes = 8000000\n"
-        ));
+        let results = play(&format!("[topology]\nt1 = 1\n{links}[[workload]]\nbytes = 8000000\n"));
         let slowdown = results.slowdown.unwrap().max;
         assert!((0.999..1.05).contains(&slowdown), "{links}: {slowdown}");
     }

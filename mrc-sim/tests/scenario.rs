@@ -132,7 +132,8 @@ fn every_knob_of_the_engine_reaches_it() {
     let [spray, hopper, bender] = ["spray", "hopper", "flow-bender"].map(|name| run(&format!("selector = \"{name}\"")));
     let mut silent = Vec::new();
     for knob in [
-        "cc_crowds = false",
+        "cc_crowds = true",
+        "cc_fair_increase_bytes = 100000",
         "cc_fixed_increase_bytes = 9000",
         "cc_fast_increase = 1.5",
         "cc_decrease = 0.1",
@@ -187,7 +188,6 @@ fn every_knob_of_the_engine_reaches_it() {
     // Those that matter only beside others.
     for (others, knob) in [
         ("cc_quick_adapt_gate = 0", "cc_quick_adapt_us = 3"),
-        ("cc_crowds = false", "cc_fair_increase_bytes = 100000"),
         ("selector = \"plb\"\nplb_permille = 10", "plb_idle_rounds = 12"),
         (
             "selector = \"plb\"\nplb_permille = 10\nplb_idle_rounds = 1\nplb_rounds = 1\nrto_us = 15",

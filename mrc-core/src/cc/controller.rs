@@ -435,10 +435,14 @@ impl Qpcc {
     #[inline]
     fn may_leave_unasked(&self, share: &Share, cfg: &EndpointConfig) -> u64 {
         let window = self.cc.cwnd_bytes();
-        if window < u64::from(cfg.sack_gen_threshold) || self.cc.is_crowded() {
+        if window < u64::from(cfg.sack_gen_threshold) {
             return 0;
         }
         let room = window.saturating_sub_signed(self.cc.inflight_bytes()).saturating_sub(self.mtu_bytes.into());
+        let room = match self.cc.most_unasked() {
+            Some(most) => room.min(most.saturating_sub(share.unasked.into())),
+            None => room,
+        };
         if self.others_unasked(share) > window / 2 { room.min(self.turn_left(share, cfg)) } else { room }
     }
 

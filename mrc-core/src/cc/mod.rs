@@ -180,12 +180,12 @@ impl Cc {
         }
     }
 
-    /// The window is small, and may be because many share a link.
+    /// Bytes that may leave between two packets that ask for an acknowledgement, where the algorithm has a limit of its own.
     #[inline]
-    pub(crate) fn is_crowded(&self) -> bool {
+    pub(crate) fn most_unasked(&self) -> Option<u64> {
         match self {
-            Self::Fixed(_) => false,
-            Self::Nscc(cc) => cc.is_crowded(),
+            Self::Fixed(_) => None,
+            Self::Nscc(cc) => cc.most_unasked(),
         }
     }
 

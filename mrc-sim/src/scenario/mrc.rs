@@ -136,12 +136,12 @@ pub struct MrcKeys {
     /// NSCC: a base RTT that falls cuts the window to the largest one at once, not when increases are applied next, as the
     /// reference has it. An incast of short messages then trims half as much.
     pub cc_window_follows_rtt: bool,
-    /// NSCC: many senders may share the link of one host, whose switch marks nothing. Windows go below a packet, a delay of the target
-    /// or more decreases them without a mark, and small ones grow slowly. As specified, windows of a packet or more grow until
-    /// packets are trimmed.
+    /// NSCC: many senders share the link of one host, whose switch marks nothing. Windows go below a packet, a delay of the target
+    /// or more decreases them without a mark, and small ones grow slowly. As specified, windows are a packet at least, and grow
+    /// until packets are trimmed. Other loads may be slower with it.
     pub cc_crowds: bool,
-    /// NSCC's fair increase (`fi`), in bytes; 5 packets by default, times the BDP over 150000 bytes. Without `cc_crowds` alone: with it
-    /// no window increases behind a long delay.
+    /// NSCC's fair increase (`fi`), in bytes; 5 packets by default, times the BDP over 150000 bytes. With `cc_crowds` it has
+    /// no effect: no window increases behind a long delay.
     pub cc_fair_increase_bytes: Option<u32>,
     /// NSCC's fixed increase (`eta`) per adjustment, in bytes; 0.15 packets by default, times the same.
     pub cc_fixed_increase_bytes: Option<u32>,
@@ -312,7 +312,7 @@ impl Default for MrcKeys {
             cc_rtt_probe: true,
             cc_probe_shortfall_us: None,
             cc_window_follows_rtt: true,
-            cc_crowds: true,
+            cc_crowds: false,
             cc_fair_increase_bytes: None,
             cc_fixed_increase_bytes: None,
             cc_fast_increase: None,

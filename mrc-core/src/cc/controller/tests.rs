@@ -52,20 +52,22 @@ fn a_known_base_rtt_is_that_of_full_packets() {
     assert_eq!(second.measured_base_rtt(), Some((9_000, now)));
 }
 
-/// A small window in a crowd goes by what each packet meets: reports of several at once would come too late.
+/// With `crowds` an eighth of the window may leave before a packet asks.
 //= NSCC-027, AREQ-002 test
 #[test]
-fn in_a_crowd_every_packet_asks() {
-    for (crowds, lost, asks) in [(true, 1_000, true), (true, 0, false), (false, 1_000, false)] {
-        // The gate is the largest window.
-        let config =
-            NsccConfig { crowds, qa_gate: 0, max_cwnd_bytes: 40_000, ..NsccConfig::new(100_000_000_000, 12_000, true) };
+fn in_a_crowd_packets_ask_more_often() {
+    for (crowds, window, unasked) in [(true, 20_000, 0), (true, 80_000, 2), (true, 150_000, 4), (false, 80_000, 18)] {
+        let config = NsccConfig { crowds, max_cwnd_bytes: window, ..NsccConfig::new(100_000_000_000, 12_000, true) };
         let mut qpcc = Qpcc::new(&CcConfig::Nscc(config), (0, 0), 4_184, Instant::ZERO, None);
-        qpcc.cc.on_loss(Instant::ZERO, lost);
         let mut share = Share::NONE;
         let cfg = begin(&mut qpcc, &mut share);
-        assert_eq!(qpcc.wants_ack(&share, 4_184, &cfg), asks, "{crowds}, {lost}");
-        assert_eq!(qpcc.unasked_packets(&share, 4_184, &cfg) == 0, asks, "{crowds}, {lost}");
+        assert_eq!(qpcc.unasked_packets(&share, 4_184, &cfg), unasked, "{crowds}, {window}");
+        assert_eq!(qpcc.wants_ack(&share, 4_184, &cfg), unasked == 0, "{crowds}, {window}");
+        if unasked > 0 {
+            qpcc.on_send(&mut share, 2, 4_184, false, false, THRESHOLD);
+            let left = if crowds { unasked - 2 } else { 16 };
+            assert_eq!(qpcc.unasked_packets(&share, 4_184, &cfg), left, "{crowds}, {window}");
+        }
     }
 }
 

@@ -5,6 +5,8 @@
 //! * A window below the gate, the one below which quick adapt acts, is small. Small windows grow in proportion to their size, so that many
 //!   together grow no faster than one at the gate, and give up a quarter of what others would.
 //! * The smaller a window, the longer the delay it aims at. At one delay all have the same window, and who has less catches up.
+//! * Packets ask for an acknowledgement every eighth of a window. One report of most of a small window would draw the next burst, which is its own
+//!   delay.
 //! * Trimmed packets take a window below a packet, by half for each flight, in place of quick adapt. Below a packet, senders pause between
 //!   two packets.
 
@@ -14,6 +16,8 @@ use super::Nscc;
 pub(super) const LEAST_PART: u64 = 16;
 /// One over the part of the target by which it grows with each halving of the window.
 const TARGET_PER_HALVING: u64 = 10;
+/// One over the part of a window that may leave before a packet asks for an acknowledgement.
+const UNASKED_PART: u64 = 8;
 /// One over the part that is left of a decrease.
 const DECREASE_PART: u64 = 4;
 
@@ -24,16 +28,22 @@ impl Nscc {
         self.max_wnd.wrapping_shr(self.p.qa_gate).max(self.p.mtu)
     }
 
+    /// Bytes that may leave between two packets that ask for an acknowledgement.
+    #[inline]
+    pub(in crate::cc) fn most_unasked(&self) -> Option<u64> {
+        self.crowds.then_some(self.cwnd / UNASKED_PART)
+    }
+
     /// The window is small, and may be because many share a link.
     #[inline]
-    pub(in crate::cc) fn is_crowded(&self) -> bool {
-        self.p.crowds && self.cwnd < self.gate()
+    pub(super) fn is_crowded(&self) -> bool {
+        self.crowds && self.cwnd < self.gate()
     }
 
     /// The window is a packet, or less. Quick adapt then says nothing: packets are as far apart as its epochs are long.
     #[inline]
     pub(super) fn is_packet_or_less(&self) -> bool {
-        self.p.crowds && self.cwnd <= self.p.mtu
+        self.crowds && self.cwnd <= self.p.mtu
     }
 
     /// The queueing delay to aim at, in nanoseconds.
@@ -76,11 +86,11 @@ impl Nscc {
     /// is larger.
     #[inline]
     pub(in crate::cc) fn pause_ns(&self) -> Option<u64> {
-        if self.cwnd < self.p.mtu { self.pause_behind(self.inflight) } else { None }
+        if self.crowds { self.pause_behind(self.inflight) } else { None }
     }
 
     fn pause_behind(&self, inflight: i64) -> Option<u64> {
-        let flight = u64::try_from(inflight).ok().filter(|&flight| flight > self.cwnd)?;
+        let flight = u64::try_from(inflight).ok().filter(|&flight| flight > self.cwnd && self.cwnd < self.p.mtu)?;
         let rtt_ns = self.base_rtt_ns.saturating_add(self.avg_delay_ns());
         rtt_ns.saturating_mul(flight).checked_div(self.cwnd)
     }

@@ -26,6 +26,8 @@ pub(crate) struct Nscc {
     inflight: i64,
     /// What must fit into the window before a packet leaves: a full packet, or one byte.
     room: u16,
+    /// [`NsccConfig::crowds`].
+    crowds: bool,
     trigger_qa: bool,
     /// Fast increase is on.
     boost: bool,
@@ -75,6 +77,7 @@ impl Nscc {
         let max_wnd = p.max_wnd(p.base_rtt_ns);
         Self {
             room: p.room(),
+            crowds: config.crowds,
             p,
             cwnd: max_wnd,
             inflight: 0,
@@ -122,7 +125,7 @@ impl Nscc {
     /// Works out again what an image does not hold.
     pub(super) fn rebuild(&mut self, config: &NsccConfig, mtu_bytes: u32) {
         self.p = Params::derive(config, mtu_bytes);
-        self.room = self.p.room();
+        (self.room, self.crowds) = (self.p.room(), config.crowds);
         self.max_wnd = self.p.max_wnd(self.base_rtt_ns);
         self.per_base_rtt_q48 = per_rtt(self.base_rtt_ns);
     }
@@ -249,7 +252,7 @@ impl Nscc {
         match (mark, delay_ns < target_ns) {
             (false, true) if !limited => self.proportional_increase(newly_bytes, delay_ns, target_ns),
             (true, false) => self.decrease(now, target_ns, self.is_crowded()),
-            (false, false) if self.p.crowds => self.decrease(now, target_ns, true),
+            (false, false) if self.crowds => self.decrease(now, target_ns, true),
             //= NSCC-008
             (false, false) if !limited => {
                 self.inc = self.inc.saturating_add(self.p.fi_bytes.saturating_mul(newly_bytes));
@@ -419,6 +422,6 @@ crate::image::stored!(
         cwnd, inflight, saved_cwnd, base_rtt_ns, achieved, received, fi_count, trigger_qa, boost, qa_end, to_ignore, ignored, inc,
         t_adj, t_dec, t_avg, avg_delay_q8,
     }
-    rebuilt { room: 1, p: Params::derive(&NsccConfig::new(1, 1, false), 1), per_base_rtt_q48: 0, max_wnd: 0 }
+    rebuilt { room: 1, crowds: false, p: Params::derive(&NsccConfig::new(1, 1, false), 1), per_base_rtt_q48: 0, max_wnd: 0 }
     where |cc| cc.base_rtt_ns > 0
 );
