@@ -220,7 +220,8 @@ impl Qpcc {
 
     /// Whether it takes part in the round: READY, and not all its QPs wait for something other than the window.
     pub(crate) fn has_turn(&self) -> bool {
-        !(self.retransmit.is_empty() && self.new_data.is_empty()) && !self.paused && self.cc.can_send()
+        let waits = self.paused || (self.retransmit.is_empty() && self.new_data.is_empty());
+        !waits && self.cc.can_send()
     }
 
     pub(crate) fn info(&self) -> QpccInfo {
