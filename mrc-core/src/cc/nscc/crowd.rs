@@ -5,6 +5,7 @@
 //! * A window below the gate, the one below which quick adapt acts, is small. Small windows grow in proportion to their size, so that many
 //!   together grow no faster than one at the gate, and give up a quarter of what others would.
 //! * The smaller a window, the longer the delay it aims at. At one delay all have the same window, and who has less catches up.
+//! * Packets that arrive grow small windows even where their round trip is not known, as that of one sent three times.
 //! * Packets ask for an acknowledgement every eighth of a window. One report of most of a small window would draw the next burst, which is its own
 //!   delay.
 //! * Trimmed packets take a window below a packet, by half for each flight, in place of quick adapt. Below a packet, senders pause between
@@ -65,6 +66,14 @@ impl Nscc {
         let whole = u128::from(step).wrapping_mul(counted.into()).checked_div(newly_bytes.into()).unwrap_or(0);
         let part = whole.wrapping_mul(self.cwnd.into()).checked_div(self.gate().into()).unwrap_or(0);
         part.min(u64::MAX.into()) as u64
+    }
+
+    /// A packet arrived whose round trip is not known: it was sent three times or more. A crowd begins with many of those, and a small
+    /// window that waited for a measured one would stay small until the last of them is through.
+    pub(super) fn grow_unmeasured(&mut self, newly_bytes: u64, limited: bool) {
+        if self.is_crowded() && !limited {
+            self.cwnd = self.cwnd.saturating_add(newly_bytes.min(self.cwnd) / 2).min(self.gate());
+        }
     }
 
     /// What a small window gives up, or one without a mark, in place of `cut` bytes.

@@ -336,7 +336,10 @@ impl CongestionControl for Nscc {
         self.received = self.received.saturating_add(newly);
         self.achieved = self.achieved.saturating_add(newly);
         self.receiver_penalty(ack);
-        let Some(rtt_ns) = ack.rtt_ns else { return };
+        let Some(rtt_ns) = ack.rtt_ns else {
+            self.grow_unmeasured(newly, ack.penalty > 0);
+            return;
+        };
         self.learn_base_rtt(rtt_ns);
         let delay_ns = rtt_ns.saturating_sub(self.base_rtt_ns);
         let unmarked_late = !ack.marked && delay_ns > self.p.target_ns && self.p.avg_weight_q16 > 0;

@@ -2,7 +2,7 @@
 
 use super::super::tests::{MTU, ack, at, lab};
 use super::*;
-use crate::cc::{CongestionControl, NsccConfig};
+use crate::cc::{AckSample, CongestionControl, NsccConfig};
 
 /// Base RTT 12 us, target 9 us, largest window 225 000 bytes; hence the gate.
 const GATE: u64 = 28_125;
@@ -89,6 +89,27 @@ fn small_windows_grow_in_proportion() {
     cc.inc = u64::MAX;
     cc.on_ack(at(100_000), &ack(MTU, false, Some(17_000)));
     assert_eq!(cc.cwnd, 600, "no more than doubled");
+}
+
+/// By half of what a window's worth of acknowledgements says, up to the gate.
+//= NSCC-027 test
+#[test]
+fn small_windows_grow_by_packets_without_a_round_trip() {
+    for (cwnd, newly, grown) in [
+        (1_000u64, MTU, 1_500),
+        (10_000, MTU, 12_048),
+        (GATE - 1, MTU, GATE),
+        (GATE, MTU, GATE),
+        (100_000, MTU, 100_000),
+    ] {
+        let mut cc = crowded(cwnd);
+        cc.on_ack(at(100_000), &ack(newly, false, None));
+        assert_eq!(cc.cwnd, grown, "{cwnd}");
+        let mut limited = crowded(cwnd);
+        limited.inflight = 1 << 20;
+        limited.on_ack(at(100_000), &AckSample { penalty: 1, ..ack(0, false, None) });
+        assert_eq!(limited.cwnd, cwnd, "a receiver penalty forbids it");
+    }
 }
 
 /// Two windows that see one delay come together.
