@@ -12,7 +12,9 @@ use common::{compiler, folder, scratch};
 /// `libmrc_core.a`, built as a firmware team would build it, with settings of the release profile.
 fn archive(features: &[&str], settings: &[(&str, &str)]) -> PathBuf {
     let values: Vec<&str> = settings.iter().map(|(_, value)| *value).collect();
-    let target = scratch("archive").join(values.join("-")).join(features.join("-").replace(' ', ""));
+    // None within another: builds that begin together would take each other's folder away.
+    let name = format!("{}_{}", values.join("-"), features.join("-").replace(' ', ""));
+    let target = scratch("archive").join(name);
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["build", "--release", "--offline", "--manifest-path"]).arg(folder().join("static/Cargo.toml"));
     cargo.args(features).env("CARGO_TARGET_DIR", &target);
