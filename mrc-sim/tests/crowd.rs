@@ -43,7 +43,7 @@ fn no_queue_pair_of_a_healthy_fabric_fails() {
     assert!(over < 1.25, "{over} times the ideal time");
 }
 
-/// A few senders: what the specification retransmits, no longer; and the link is as full.
+/// A few senders retransmit a quarter of what they do as specified, or less, and the link is as full.
 //= NSCC-027 test
 #[test]
 fn a_few_senders_lose_nothing_by_it() {
