@@ -52,11 +52,12 @@ pub struct Qpcc {
     mtu_bytes: u32,
     /// The first feedback of the destination is still to come, and no base RTT is known: it triggers a probe.
     base_rtt_wanted: bool,
-    /// The window is smaller than the packet that left last: until the QP that sent it has its timer, nobody has a turn.
+    /// The window is smaller than the packet that left last: until `pause_end` nobody has a turn.
     paused: bool,
     cc: Cc,
     /// When a probe last measured the base RTT.
     base_rtt_at: Option<Instant>,
+    pause_end: Instant,
     /// QPs that share it; 0 = the slot is free.
     pub(crate) users: u32,
     pub(crate) peer: u32,
@@ -90,6 +91,7 @@ impl Qpcc {
         base_rtt_wanted: false,
         paused: false,
         base_rtt_at: None,
+        pause_end: Instant::ZERO,
     };
 
     /// The lines of memory that sending reads.
@@ -167,20 +169,21 @@ impl Qpcc {
     /// calls [`Qpcc::resume`].
     #[inline]
     pub(crate) fn pause(&mut self, now: Instant) -> Option<Instant> {
-        let pause_ns = self.cc.pause_ns()?;
+        self.pause_end = now.after(self.cc.pause_ns()?);
         self.paused = true;
-        Some(now.after(pause_ns))
+        Some(self.pause_end)
     }
 
-    /// The pause is over.
-    pub(crate) fn resume(&mut self) {
-        self.paused = false;
+    /// Ends a pause whose time has come; until when it lasts if not, [`Instant::FAR`] if there is none.
+    pub(crate) fn resume(&mut self, now: Instant) -> Instant {
+        self.paused &= now < self.pause_end;
+        if self.paused { self.pause_end } else { Instant::FAR }
     }
 
     /// QP number `qp` goes, with all it had in flight; whether it was the last.
     pub(crate) fn leave(&mut self, qps: &mut [Qp], qp: u32) -> bool {
         // The end of a pause may be its to tell.
-        self.resume();
+        self.paused = false;
         self.retransmit.remove(qps, qp);
         self.new_data.remove(qps, qp);
         if let Some(slot) = qps.get_mut(qp as usize) {
@@ -482,7 +485,9 @@ impl Qpcc {
 
 crate::image::stored!(
     struct Qpcc { cc, users, peer, profile, mtu_bytes, load, unasked, turn, base_rtt_wanted, base_rtt_at, link }
-    rebuilt { retransmit: Ready::new(List::Retransmit), new_data: Ready::new(List::NewData), paused: false }
+    rebuilt {
+        retransmit: Ready::new(List::Retransmit), new_data: Ready::new(List::NewData), paused: false, pause_end: Instant::ZERO
+    }
 );
 
 #[cfg(test)]

@@ -60,8 +60,7 @@ impl TxSide<'_, '_> {
             self.probe_tail(now, ports);
         }
         if now >= self.qp.req.path_retry {
-            self.qp.req.path_retry = Instant::FAR;
-            self.qpcc.resume();
+            self.qp.req.path_retry = self.qpcc.resume(now);
         }
         failure.or_else(|| self.keep_alive(now, testable))
     }
