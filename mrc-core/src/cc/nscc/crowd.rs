@@ -14,7 +14,7 @@
 use super::Nscc;
 
 /// Windows of a packet over this are the smallest: so many round trips may be between two packets.
-pub(super) const LEAST_PART: u64 = 16;
+pub(super) const LEAST_PART: u64 = 8;
 /// One over the part of the target by which it grows with each halving of the window.
 const TARGET_PER_HALVING: u64 = 10;
 /// One over the part of a window that may leave before a packet asks for an acknowledgement.

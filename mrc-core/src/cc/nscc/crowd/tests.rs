@@ -128,7 +128,7 @@ fn who_has_less_catches_up() {
     assert!((0.9..1.1).contains(&ratio), "{} and {}", large.cwnd, small.cwnd);
 }
 
-/// Of all trimmed packets of a flight the first halves the window, down to a sixteenth of a packet.
+/// Of all trimmed packets of a flight the first halves the window, down to an eighth of a packet.
 //= NSCC-027 test
 #[test]
 fn a_flight_that_is_trimmed_halves_once() {
@@ -150,7 +150,7 @@ fn a_flight_that_is_trimmed_halves_once() {
             cc.cwnd
         })
         .collect();
-    assert_eq!(windows, [1_024, 512, 256, 256, 256, 256]);
+    assert_eq!(windows, [1_024, 512, 512, 512, 512, 512]);
     let mut as_specified = Nscc::new(&lab(), MTU, at(0));
     (as_specified.cwnd, as_specified.qa_end) = (MTU.into(), at(u64::MAX));
     as_specified.on_nack(at(1), MTU, true, None);
