@@ -55,7 +55,7 @@ pub struct Args {
     #[arg(long)]
     no_sysfs: bool,
     /// Program and its arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    #[arg(required = true, trailing_var_arg = true)]
     program: Vec<String>,
 }
 
@@ -364,6 +364,26 @@ fn describe(host: &HostFile, class: &Path) -> anyhow::Result<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Options behind the program are its own. A wrong one before it was taken for a program.
+    #[test]
+    fn only_what_follows_the_program_is_left_to_it() {
+        #[derive(clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            args: Args,
+        }
+        let of = |line: &str| <Line as clap::Parser>::try_parse_from(line.split(' '));
+        for line in ["mrc --lab hA true -x --help --lab hB", "mrc --lab hA -- true -x --help --lab hB"] {
+            let args = of(line).unwrap_or_else(|why| panic!("{line}: {why}")).args;
+            assert_eq!(args.program, ["true", "-x", "--help", "--lab", "hB"], "{line}");
+            assert_eq!(args.lab.as_deref(), Some("hA"));
+        }
+        for line in ["mrc --host-file x -- true", "mrc --cofig x true"] {
+            let why = of(line).err().map(|why| why.kind());
+            assert_eq!(why, Some(clap::error::ErrorKind::UnknownArgument), "{line}");
+        }
+    }
 
     #[test]
     fn the_exit_code_is_the_programs() {
