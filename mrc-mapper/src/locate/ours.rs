@@ -14,7 +14,7 @@
 //!
 //! The matrix holds sums over the paths without losses, so the cost of a call grows with the number of losses only.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::{Counts, Finding, Localiser, Matrix, Sums};
 use crate::topology::{Component, Direction, Element, Fabric};
@@ -78,15 +78,32 @@ enum Breadth {
     Switch,
 }
 
-/// A component in one of its two forms.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Suspect {
-    component: Component,
-    outage: bool,
-}
-
 /// Lossy paths through a suspect, by place, with the traversals.
 type Passed = Vec<(u32, u8)>;
+
+impl Breadth {
+    /// How much of what passes a host's port passes the component.
+    fn of(component: Component) -> Self {
+        match component {
+            Component::T0(..) | Component::T1(..) | Component::Plane(_) => Self::Switch,
+            Component::HostLink(..) | Component::NicPort(..) => Self::HostLink,
+            Component::Uplink(..) | Component::Host(_) => Self::Uplink,
+        }
+    }
+}
+
+/// A component in one of its two forms.
+struct Suspect {
+    component: Component,
+    /// The component, or the link whose direction it is.
+    place: Component,
+    breadth: Breadth,
+    /// What it must gain.
+    penalty: f64,
+    passed: Passed,
+    /// Traversals that went well.
+    healthy: f64,
+}
 
 /// A path that lost probes.
 ///
@@ -95,7 +112,24 @@ struct Lossy {
     lost: f64,
     /// Noise and the weights of the components chosen so far.
     weight: f64,
-    fresh: bool,
+    /// Its number among all weights.
+    class: u32,
+}
+
+/// A weight that lossy paths have. There are few: paths differ in the components chosen so far, no more.
+#[derive(Debug, Clone, Copy)]
+struct Class {
+    weight: f64,
+    /// Logarithm of the probability that a probe is lost.
+    ln_lost: f64,
+    /// By how much a lost probe becomes more likely with the weight, as a logarithm.
+    slope: f64,
+}
+
+impl Class {
+    fn new(weight: f64) -> Self {
+        Self { weight, ln_lost: ln_lost(weight), slope: 1.0 / weight.exp_m1() }
+    }
 }
 
 struct Search<'a> {
@@ -103,11 +137,23 @@ struct Search<'a> {
     matrix: &'a Matrix,
     counts: &'a Counts,
     lossy: Vec<Lossy>,
+    classes: Vec<Class>,
+    /// Most traversals of a suspect by a path.
+    most_times: u8,
     /// Lossy paths through an element: place in `lossy`, traversals.
     through: BTreeMap<Element, Vec<(u32, u8)>>,
     /// The same sums as the matrix has, of probes not judged.
     missing: BTreeMap<Element, Sums>,
-    suspects: Vec<(Suspect, Passed, f64)>,
+    suspects: Vec<Suspect>,
+}
+
+/// What [`Search::fit`] works with, made once.
+#[derive(Default)]
+struct Room {
+    /// Lost probes by class and traversals.
+    sums: Vec<f64>,
+    /// Of these, those that there are: class, traversals, lost probes.
+    terms: Vec<(Class, f64, f64)>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -136,6 +182,8 @@ impl<'a> Search<'a> {
             matrix,
             counts,
             lossy: Vec::new(),
+            classes: Vec::new(),
+            most_times: 1,
             through: BTreeMap::new(),
             missing: BTreeMap::new(),
             suspects: Vec::new(),
@@ -148,7 +196,7 @@ impl<'a> Search<'a> {
                 }
                 let weight = if fresh { config.noise } else { config.congested_noise };
                 let at = search.lossy.len() as u32;
-                search.lossy.push(Lossy { lost: f64::from(lost), weight, fresh });
+                search.lossy.push(Lossy { lost: f64::from(lost), weight, class: 0 });
                 for &(element, times) in matrix.passes(path) {
                     search.through.entry(element).or_default().push((at, times));
                 }
@@ -164,115 +212,139 @@ impl<'a> Search<'a> {
         let components: BTreeSet<Component> =
             search.through.keys().flat_map(|element| forms(matrix.fabric(), *element)).collect();
         for component in components {
+            let place = component.with_direction(Direction::Both);
+            let (breadth, penalty) = (Breadth::of(component), search.penalty(component));
             for outage in [false, true] {
-                let suspect = Suspect { component, outage };
-                let (passed, healthy) = search.evidence(suspect);
-                search.suspects.push((suspect, passed, healthy));
+                let (passed, healthy) = search.evidence(component, outage);
+                search.most_times = passed.iter().map(|(_, times)| *times).fold(search.most_times, u8::max);
+                search.suspects.push(Suspect { component, place, breadth, penalty, passed, healthy });
             }
         }
+        search.classify();
         search
     }
 
-    /// Lossy paths through a suspect with their traversals, and how many traversals went well.
-    fn evidence(&self, suspect: Suspect) -> (Passed, f64) {
-        let elements = self.matrix.fabric().elements_of(suspect.component);
+    /// Lossy paths through a component with their traversals, and how many traversals went well.
+    fn evidence(&self, component: Component, outage: bool) -> (Passed, f64) {
+        let elements = self.matrix.fabric().elements_of(component);
         let mut passed: BTreeMap<u32, u8> = BTreeMap::new();
         let (mut sent, mut both) = (0.0, 0.0);
         for &element in &elements {
             for &(at, times) in self.through.get(&element).map_or(&[][..], Vec::as_slice) {
                 let sum = passed.entry(at).or_default();
-                *sum = if suspect.outage { 1 } else { *sum + times };
+                *sum = if outage { 1 } else { *sum + times };
             }
             let (sums, missing) = (self.matrix.sums(element), self.missing.get(&element).copied().unwrap_or_default());
             let judged = |all: f64, missing: f64| all * self.counts.window - missing;
-            sent += match suspect.outage {
+            sent += match outage {
                 true => judged(sums.probes, missing.probes),
                 false => judged(sums.passes, missing.passes),
             };
             both = judged(sums.both, missing.both);
         }
-        if suspect.outage && elements.len() == 2 {
+        if outage && elements.len() == 2 {
             sent -= both;
         }
         let lost: f64 = passed.iter().map(|(at, times)| self.lossy[*at as usize].lost * f64::from(*times)).sum();
         (passed.into_iter().collect(), (sent - lost).max(0.0))
     }
 
+    /// Numbers the weights that the lossy paths have.
+    fn classify(&mut self) {
+        self.classes.clear();
+        let mut numbers: HashMap<u64, u32> = HashMap::new();
+        for path in &mut self.lossy {
+            path.class = *numbers.entry(path.weight.to_bits()).or_insert_with(|| {
+                self.classes.push(Class::new(path.weight));
+                self.classes.len() as u32 - 1
+            });
+        }
+    }
+
     /// The weight that makes the losses most likely, all else being as it is, and by how much.
-    fn fit(&self, passed: &[(u32, u8)], healthy: f64) -> Fit {
-        let mut fresh: BTreeMap<u8, f64> = BTreeMap::new();
-        let mut terms: Vec<(f64, f64, f64)> = Vec::new();
-        let (mut most, mut lost) = (0.0, 0.0);
-        for &(at, times) in passed {
+    fn fit(&self, suspect: &Suspect, Room { sums, terms }: &mut Room) -> Fit {
+        let nothing = Fit { weight: 0.0, gain: 0.0 };
+        let (width, healthy) = (usize::from(self.most_times) + 1, suspect.healthy);
+        // Paths of one class that pass as often say the same.
+        sums.clear();
+        sums.resize(self.classes.len() * width, 0.0);
+        terms.clear();
+        for &(at, times) in &suspect.passed {
             let path = &self.lossy[at as usize];
-            lost += path.lost;
-            if path.fresh {
-                *fresh.entry(times).or_default() += path.lost;
-            } else {
-                most -= path.lost * ln_lost(path.weight);
-                terms.push((path.weight, f64::from(times), path.lost));
+            sums[path.class as usize * width + usize::from(times)] += path.lost;
+        }
+        let (mut most, mut lost, mut slope) = (0.0, 0.0, 0.0);
+        for (class, sums) in self.classes.iter().zip(sums.chunks(width)) {
+            for (times, sum) in sums.iter().enumerate().filter(|(_, sum)| **sum > 0.0) {
+                let times = times as f64;
+                lost += sum;
+                most -= sum * class.ln_lost;
+                slope += sum * times * class.slope;
+                terms.push((*class, times, *sum));
             }
         }
-        for (times, lost) in fresh {
-            most -= lost * ln_lost(self.config.noise);
-            terms.push((self.config.noise, f64::from(times), lost));
-        }
-        let nothing = Fit { weight: 0.0, gain: 0.0 };
         // An upper bound of the gain, for paths that pass the suspect up to four times.
         let bound = lost * (4.0 * lost / (lost + healthy) / self.config.noise).ln().max(0.0);
         if most.min(bound) < self.config.likely_penalty || lost < f64::from(self.config.fewest) {
             return nothing;
         }
-        let weight = most_likely(&terms, lost, healthy);
-        let gained: f64 =
-            terms.iter().map(|(base, times, lost)| lost * (ln_lost(base + times * weight) - ln_lost(*base))).sum();
+        // The gain is concave in the weight: where it does not rise at once, it never does.
+        if slope <= healthy {
+            return nothing;
+        }
+        let weight = most_likely(terms, lost, healthy);
+        let gained: f64 = terms
+            .iter()
+            .map(|(class, times, lost)| lost * (ln_lost(class.weight + times * weight) - class.ln_lost))
+            .sum();
         Fit { weight, gain: gained - healthy * weight }
     }
 
-    fn penalty(&self, suspect: usize) -> f64 {
-        let component = self.suspects[suspect].0.component;
+    fn penalty(&self, component: Component) -> f64 {
         let likely = matches!(component, Component::Host(_))
             || self.counts.likely.contains(&component.with_direction(Direction::Both));
         match likely {
             true => self.config.likely_penalty,
-            false if self.breadth(suspect) == Breadth::Switch => self.config.wide_penalty,
+            false if Breadth::of(component) == Breadth::Switch => self.config.wide_penalty,
             false => self.config.penalty,
         }
     }
 
     /// What a suspect gains beyond its penalty.
     fn net(&self, (suspect, fit): &(usize, Fit)) -> f64 {
-        fit.gain - self.penalty(*suspect)
+        fit.gain - self.suspects[*suspect].penalty
     }
 
-    /// Suspects that gain something, the one with the highest net gain first.
-    fn best(&self) -> Vec<(usize, Fit)> {
-        let mut fits: Vec<(usize, Fit)> = self
-            .suspects
-            .iter()
-            .enumerate()
-            .map(|(n, (_, passed, healthy))| (n, self.fit(passed, *healthy)))
-            .filter(|(_, fit)| fit.gain > 0.0)
-            .collect();
-        fits.sort_by(|a, b| self.net(b).total_cmp(&self.net(a)).then(a.0.cmp(&b.0)));
+    /// The suspects among `asked` that gain something.
+    fn fits(&self, asked: impl Fn(&Suspect) -> bool) -> Vec<(usize, Fit)> {
+        let (mut fits, mut room) = (Vec::new(), Room::default());
+        for (n, suspect) in self.suspects.iter().enumerate().filter(|(_, suspect)| asked(suspect)) {
+            let fit = self.fit(suspect, &mut room);
+            if fit.gain > 0.0 {
+                fits.push((n, fit));
+            }
+        }
         fits
     }
 
+    /// The one with the highest net gain, of equal ones the first.
+    fn best(&self, fits: &[(usize, Fit)]) -> Option<(usize, Fit)> {
+        fits.iter().copied().reduce(|best, other| if self.net(&other) > self.net(&best) { other } else { best })
+    }
+
     fn apply(&mut self, suspect: usize, weight: f64) {
-        let passed = std::mem::take(&mut self.suspects[suspect].1);
-        for &(at, times) in &passed {
+        for &(at, times) in &self.suspects[suspect].passed {
             let path = &mut self.lossy[at as usize];
             path.weight = (path.weight + f64::from(times) * weight).max(self.config.noise);
-            path.fresh = false;
         }
-        self.suspects[suspect].1 = passed;
+        self.classify();
     }
 
     fn run(&mut self) -> Vec<Finding> {
         let mut best = self.search(Breadth::Switch, MOST_FINDINGS);
         // What many paths pass may explain several causes better than each of them alone does, and is chosen first for that.
         for without in [Breadth::Switch, Breadth::HostLink] {
-            let wide = best.iter().filter(|(chosen, ..)| self.breadth(*chosen) >= without).count();
+            let wide = best.iter().filter(|(chosen, ..)| self.suspects[*chosen].breadth >= without).count();
             if wide == 0 {
                 continue;
             }
@@ -290,7 +362,7 @@ impl<'a> Search<'a> {
         }
         let reported = best.into_iter().filter(|(_, fit, _)| fit.gain >= self.config.penalty);
         let findings = reported.map(|(suspect, fit, instead)| Finding {
-            component: self.suspects[suspect].0.component,
+            component: self.suspects[suspect].component,
             loss: 1.0 - (-fit.weight).exp(),
             evidence: fit.gain,
             instead,
@@ -303,8 +375,9 @@ impl<'a> Search<'a> {
     fn search(&mut self, broadest: Breadth, most: usize) -> Vec<(usize, Fit, Vec<Component>)> {
         let mut chosen: Vec<(usize, Fit)> = Vec::new();
         while chosen.len() < most {
-            let free = |n: &usize| self.breadth(*n) <= broadest && !chosen.iter().any(|(c, _)| self.same_place(*c, *n));
-            let Some((suspect, fit)) = self.best().into_iter().find(|(n, _)| free(n)) else { break };
+            let taken = |place: Component| chosen.iter().any(|(c, _)| self.suspects[*c].place == place);
+            let fits = self.fits(|suspect| suspect.breadth <= broadest && !taken(suspect.place));
+            let Some((suspect, fit)) = self.best(&fits) else { break };
             if self.net(&(suspect, fit)) < 0.0 {
                 break;
             }
@@ -327,36 +400,20 @@ impl<'a> Search<'a> {
     fn gained(&self, chosen: &[(usize, Fit, Vec<Component>)]) -> f64 {
         let lost: f64 = self.lossy.iter().map(|path| path.lost * ln_lost(path.weight)).sum();
         let cost = |(suspect, fit, _): &(usize, Fit, Vec<Component>)| {
-            self.suspects[*suspect].2 * fit.weight + self.penalty(*suspect)
+            self.suspects[*suspect].healthy * fit.weight + self.suspects[*suspect].penalty
         };
         lost - chosen.iter().map(cost).sum::<f64>()
-    }
-
-    /// Whether two suspects are the same component or the same link.
-    fn same_place(&self, one: usize, other: usize) -> bool {
-        let place = |n: usize| self.suspects[n].0.component.with_direction(Direction::Both);
-        place(one) == place(other)
     }
 
     /// Fits the weight of each chosen component anew, given the others.
     fn refit(&mut self, chosen: &mut [(usize, Fit)]) {
         for (suspect, fit) in chosen {
             self.apply(*suspect, -fit.weight);
-            let (_, passed, healthy) = &self.suspects[*suspect];
-            let again = self.fit(passed, *healthy);
+            let again = self.fit(&self.suspects[*suspect], &mut Room::default());
             if again.weight > 0.0 {
                 *fit = again;
             }
             self.apply(*suspect, fit.weight);
-        }
-    }
-
-    /// How much of what passes a host's port passes the suspect.
-    fn breadth(&self, suspect: usize) -> Breadth {
-        match self.suspects[suspect].0.component {
-            Component::T0(..) | Component::T1(..) | Component::Plane(_) => Breadth::Switch,
-            Component::HostLink(..) | Component::NicPort(..) => Breadth::HostLink,
-            Component::Uplink(..) | Component::Host(_) => Breadth::Uplink,
         }
     }
 
@@ -367,22 +424,19 @@ impl<'a> Search<'a> {
         while at < chosen.len() {
             let (suspect, fit) = chosen[at];
             self.apply(suspect, -fit.weight);
-            let others: Vec<usize> = chosen.iter().map(|(n, _)| *n).filter(|n| *n != suspect).collect();
-            let fits: Vec<(usize, Fit)> = self
-                .best()
-                .into_iter()
-                .filter(|(n, _)| !others.iter().any(|other| self.same_place(*other, *n)))
-                .collect();
-            match fits.first() {
-                Some(&(best, fit)) if self.net(&(best, fit)) >= 0.0 => {
+            let others = chosen.iter().map(|(n, _)| *n).filter(|n| *n != suspect);
+            let others: Vec<Component> = others.map(|n| self.suspects[n].place).collect();
+            let fits = self.fits(|suspect| !others.contains(&suspect.place));
+            match self.best(&fits) {
+                Some((best, fit)) if self.net(&(best, fit)) >= 0.0 => {
                     // What is more likely beforehand is no evidence: alternatives are compared without penalties.
                     let least = fit.gain - self.config.margin;
                     self.apply(best, fit.weight);
                     chosen[at] = (best, fit);
-                    let own = self.suspects[best].0.component;
+                    let own = self.suspects[best].component;
                     let near = fits.iter().filter(|(_, other)| other.gain > least);
                     let near: BTreeSet<Component> =
-                        near.map(|(n, _)| self.suspects[*n].0.component).filter(|other| *other != own).collect();
+                        near.map(|(n, _)| self.suspects[*n].component).filter(|other| *other != own).collect();
                     alternatives.push(near.into_iter().collect());
                     at += 1;
                 }
@@ -395,18 +449,18 @@ impl<'a> Search<'a> {
     }
 }
 
-/// The weight at which the likelihood of `terms` (noise, traversals, lost probes) has its maximum: where
+/// The weight at which the likelihood of `terms` (class, traversals, lost probes) has its maximum: where
 /// `sum(lost * times / (exp(noise + times * weight) - 1))` equals `healthy`. Newton's method on the reciprocal of that sum,
 /// which is nearly a line.
-fn most_likely(terms: &[(f64, f64, f64)], lost: f64, healthy: f64) -> f64 {
+fn most_likely(terms: &[(Class, f64, f64)], lost: f64, healthy: f64) -> f64 {
     if healthy <= 0.0 {
         return HEAVIEST;
     }
     let mut weight = (lost / healthy).ln_1p().clamp(LIGHTEST, HEAVIEST);
     for _ in 0..12 {
         let (mut sum, mut slope) = (0.0, 0.0);
-        for (base, times, lost) in terms {
-            let grown = (base + times * weight).exp_m1();
+        for (class, times, lost) in terms {
+            let grown = (class.weight + times * weight).exp_m1();
             sum += lost * times / grown;
             slope += lost * times * times * (grown + 1.0) / (grown * grown);
         }
