@@ -150,9 +150,11 @@ struct Search<'a> {
 /// What [`Search::fit`] works with, made once.
 #[derive(Default)]
 struct Room {
-    /// Lost probes by class and traversals.
+    /// Lost probes by class and traversals; 0 between two calls.
     sums: Vec<f64>,
-    /// Of these, those that there are: class, traversals, lost probes.
+    /// The places in `sums` that are not 0: a suspect that few paths pass costs no more than these.
+    used: Vec<usize>,
+    /// What stands there: class, traversals, lost probes.
     terms: Vec<(Class, f64, f64)>,
 }
 
@@ -262,35 +264,37 @@ impl<'a> Search<'a> {
     }
 
     /// The weight that makes the losses most likely, all else being as it is, and by how much.
-    fn fit(&self, suspect: &Suspect, Room { sums, terms }: &mut Room) -> Fit {
+    fn fit(&self, suspect: &Suspect, Room { sums, used, terms }: &mut Room) -> Fit {
         let nothing = Fit { weight: 0.0, gain: 0.0 };
         let (width, healthy) = (usize::from(self.most_times) + 1, suspect.healthy);
-        // Paths of one class that pass as often say the same.
-        sums.clear();
         sums.resize(self.classes.len() * width, 0.0);
-        terms.clear();
+        // Paths of one class that pass as often say the same.
         for &(at, times) in &suspect.passed {
             let path = &self.lossy[at as usize];
-            sums[path.class as usize * width + usize::from(times)] += path.lost;
+            let place = path.class as usize * width + usize::from(times);
+            if sums[place] == 0.0 {
+                used.push(place);
+            }
+            sums[place] += path.lost;
         }
         let (mut most, mut lost, mut slope) = (0.0, 0.0, 0.0);
-        for (class, sums) in self.classes.iter().zip(sums.chunks(width)) {
-            for (times, sum) in sums.iter().enumerate().filter(|(_, sum)| **sum > 0.0) {
-                let times = times as f64;
-                lost += sum;
-                most -= sum * class.ln_lost;
-                slope += sum * times * class.slope;
-                terms.push((*class, times, *sum));
-            }
+        terms.clear();
+        for place in used.drain(..) {
+            let (class, times) = (self.classes[place / width], (place % width) as f64);
+            let sum = std::mem::take(&mut sums[place]);
+            lost += sum;
+            most -= sum * class.ln_lost;
+            slope += sum * times * class.slope;
+            terms.push((class, times, sum));
         }
         // An upper bound of the gain, for paths that pass the suspect up to four times.
         let bound = lost * (4.0 * lost / (lost + healthy) / self.config.noise).ln().max(0.0);
         if most.min(bound) < self.config.likely_penalty || lost < f64::from(self.config.fewest) {
             return nothing;
         }
-        // The gain is concave in the weight: where it does not rise at once, it never does.
+        // The gain is concave in the weight: where it does not rise at once, it never does. Who was chosen gives its weight up then.
         if slope <= healthy {
-            return nothing;
+            return Fit { weight: LIGHTEST, gain: 0.0 };
         }
         let weight = most_likely(terms, lost, healthy);
         let gained: f64 = terms
@@ -488,3 +492,6 @@ fn forms(fabric: &Fabric, element: Element) -> Vec<Component> {
         other => vec![other],
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,7 +3,7 @@ use crate::plan::{PathSpec, Route};
 use proptest::prelude::*;
 
 /// Every path that agents could take in a small fabric.
-fn matrix() -> Matrix {
+pub(super) fn matrix() -> Matrix {
     let fabric = Fabric { planes: 2, leaves: 3, spines: 3, hosts: 6 };
     let mut rows = Vec::new();
     for host in 0..fabric.hosts {
@@ -26,7 +26,7 @@ fn matrix() -> Matrix {
 }
 
 /// What a window of `window` probes per path shows on average when each element loses a share.
-fn expected(matrix: &Matrix, loss: &BTreeMap<Element, f64>, window: f64) -> Counts {
+pub(super) fn expected(matrix: &Matrix, loss: &BTreeMap<Element, f64>, window: f64) -> Counts {
     let mut counts = Counts { window, ..Counts::default() };
     for path in 0..matrix.paths() as u32 {
         let keep = |(element, times): &(Element, u8)| {
@@ -48,7 +48,7 @@ fn found(algorithm: &dyn Localiser, matrix: &Matrix, counts: &Counts) -> Vec<Str
     names
 }
 
-fn losing(matrix: &Matrix, names: &[&str], share: f64) -> BTreeMap<Element, f64> {
+pub(super) fn losing(matrix: &Matrix, names: &[&str], share: f64) -> BTreeMap<Element, f64> {
     let components = names.iter().map(|name| name.parse::<Component>().unwrap());
     components.flat_map(|component| matrix.fabric().elements_of(component)).map(|element| (element, share)).collect()
 }
@@ -88,6 +88,19 @@ fn ours_finds_two_at_once_and_nothing_in_noise() {
         noise.lost.insert(path, 1);
     }
     assert_eq!(found(&Ours::default(), &matrix, &noise), [""; 0]);
+}
+
+/// One switch explains most of the losses of several links at it, and is chosen first. It must give up what they explain.
+#[test]
+fn ours_finds_several_links_of_a_switch_in_place_of_the_switch() {
+    let matrix = matrix();
+    for (share, names) in [
+        (0.5, &["p0-hA:up", "p0-t0a-t1a:up", "p0-t0a-t1b", "p0-t0a-t1c:up"][..]),
+        (0.05, &["p0-t0a-t1a", "p0-t0a-t1b:up", "p0-t0b-t1a:up"]),
+    ] {
+        let counts = expected(&matrix, &losing(&matrix, names, share), 1_000.0);
+        assert_eq!(found(&Ours::default(), &matrix, &counts), names);
+    }
 }
 
 #[test]
