@@ -49,19 +49,19 @@ pub struct Qpcc {
     load: Load,
     /// The sum of its QPs' `unasked`.
     unasked: u64,
-    mtu_bytes: u32,
+    /// Bytes of the window that packets leave free which do not ask for an acknowledgement: a packet, or all where the next one has
+    /// to ask.
+    reserve: u32,
     /// The first feedback of the destination is still to come, and no base RTT is known: it triggers a probe.
     base_rtt_wanted: bool,
-    /// The window is smaller than the packet that left last: until `pause_end` nobody has a turn.
-    paused: bool,
     cc: Cc,
     /// When a probe last measured the base RTT.
     base_rtt_at: Option<Instant>,
-    pause_end: Instant,
     /// QPs that share it; 0 = the slot is free.
     pub(crate) users: u32,
     pub(crate) peer: u32,
     pub(crate) profile: u32,
+    mtu_bytes: u32,
 }
 
 impl Member for Qpcc {
@@ -82,6 +82,7 @@ impl Qpcc {
         peer: 0,
         profile: 0,
         mtu_bytes: 0,
+        reserve: 0,
         load: Share::NONE.load,
         unasked: 0,
         retransmit: Ready::new(List::Retransmit),
@@ -89,9 +90,7 @@ impl Qpcc {
         link: Link::NONE,
         turn: Credit::NONE,
         base_rtt_wanted: false,
-        paused: false,
         base_rtt_at: None,
-        pause_end: Instant::ZERO,
     };
 
     /// The lines of memory that sending reads.
@@ -142,11 +141,12 @@ impl Qpcc {
         }
         let base_rtt_wanted = cc.wants_rtt_of_probes() && known.is_none();
         let base_rtt_at = known.map(|(_, at)| at);
-        Self { cc, users: 1, peer, profile, mtu_bytes, base_rtt_wanted, base_rtt_at, ..Self::EMPTY }
+        Self { cc, users: 1, peer, profile, mtu_bytes, reserve: mtu_bytes, base_rtt_wanted, base_rtt_at, ..Self::EMPTY }
     }
 
     /// Works out again what an image does not hold; whether it is a controller of `config`.
     pub(crate) fn rebuild(&mut self, config: &CcConfig) -> bool {
+        self.reserve = self.mtu_bytes;
         self.cc.rebuild(config, self.mtu_bytes)
     }
 
@@ -155,6 +155,7 @@ impl Qpcc {
         self.users = self.users.saturating_add(1);
         if mtu_bytes > self.mtu_bytes {
             self.mtu_bytes = mtu_bytes;
+            self.reserve = mtu_bytes;
             self.cc.set_mtu(config, mtu_bytes);
         }
     }
@@ -165,25 +166,31 @@ impl Qpcc {
         self.cc.send_below_window();
     }
 
+    /// A turn of the QP with `share` begins or goes on. Whether its packets leave one by one, because the algorithm says which one
+    /// asks for an acknowledgement, and may let the next one wait.
+    #[inline]
+    pub(crate) fn one_by_one(&mut self, share: &Share) -> bool {
+        let Some(asks) = self.cc.wants_ack(share.unasked, self.mtu_bytes) else { return false };
+        self.reserve = if asks { u32::MAX } else { self.mtu_bytes };
+        true
+    }
+
     /// After a packet that is larger than the window: no turn for anybody until the instant returned, when the QP that sent it
     /// calls [`Qpcc::resume`].
     #[inline]
     pub(crate) fn pause(&mut self, now: Instant) -> Option<Instant> {
-        self.pause_end = now.after(self.cc.pause_ns()?);
-        self.paused = true;
-        Some(self.pause_end)
+        self.cc.pause(now)
     }
 
     /// Ends a pause whose time has come; until when it lasts if not, [`Instant::FAR`] if there is none.
     pub(crate) fn resume(&mut self, now: Instant) -> Instant {
-        self.paused &= now < self.pause_end;
-        if self.paused { self.pause_end } else { Instant::FAR }
+        self.cc.resume(now)
     }
 
     /// QP number `qp` goes, with all it had in flight; whether it was the last.
     pub(crate) fn leave(&mut self, qps: &mut [Qp], qp: u32) -> bool {
         // The end of a pause may be its to tell.
-        self.paused = false;
+        self.cc.resume(Instant::FAR);
         self.retransmit.remove(qps, qp);
         self.new_data.remove(qps, qp);
         if let Some(slot) = qps.get_mut(qp as usize) {
@@ -214,7 +221,7 @@ impl Qpcc {
     pub(crate) fn state(&self) -> QpccState {
         let data = self.load.backlog_bytes > 0 || self.load.waiting_rtx > 0;
         match (data, self.load.inflight_pkts) {
-            (true, _) if self.cc.can_send() && !self.paused => QpccState::Ready,
+            (true, _) if self.cc.can_send() => QpccState::Ready,
             (true, _) => QpccState::Active,
             (false, 0) => QpccState::Idle,
             (false, _) => QpccState::Pending,
@@ -223,8 +230,7 @@ impl Qpcc {
 
     /// Whether it takes part in the round: READY, and not all its QPs wait for something other than the window.
     pub(crate) fn has_turn(&self) -> bool {
-        let waits = self.paused || (self.retransmit.is_empty() && self.new_data.is_empty());
-        !waits && self.cc.can_send()
+        !(self.retransmit.is_empty() && self.new_data.is_empty()) && self.cc.can_send()
     }
 
     pub(crate) fn info(&self) -> QpccInfo {
@@ -442,11 +448,7 @@ impl Qpcc {
         if window < u64::from(cfg.sack_gen_threshold) {
             return 0;
         }
-        let room = window.saturating_sub_signed(self.cc.inflight_bytes()).saturating_sub(self.mtu_bytes.into());
-        let room = match self.cc.most_unasked() {
-            Some(most) => room.min(most.saturating_sub(share.unasked.into())),
-            None => room,
-        };
+        let room = window.saturating_sub_signed(self.cc.inflight_bytes()).saturating_sub(self.reserve.into());
         if self.others_unasked(share) > window / 2 { room.min(self.turn_left(share, cfg)) } else { room }
     }
 
@@ -458,7 +460,7 @@ impl Qpcc {
     }
 
     /// How many packets of `each` nominal bytes may leave in the turn, and before one of them has to ask for an
-    /// acknowledgement.
+    /// acknowledgement. None but the first is for one that leaves [one by one](Self::one_by_one).
     #[inline]
     pub(crate) fn unasked_packets(&self, share: &Share, each: u32, cfg: &EndpointConfig) -> u32 {
         let turn = share.turn.left().min(self.turn.left()).max(0).unsigned_abs();
@@ -485,9 +487,7 @@ impl Qpcc {
 
 crate::image::stored!(
     struct Qpcc { cc, users, peer, profile, mtu_bytes, load, unasked, turn, base_rtt_wanted, base_rtt_at, link }
-    rebuilt {
-        retransmit: Ready::new(List::Retransmit), new_data: Ready::new(List::NewData), paused: false, pause_end: Instant::ZERO
-    }
+    rebuilt { retransmit: Ready::new(List::Retransmit), new_data: Ready::new(List::NewData), reserve: 0 }
 );
 
 #[cfg(test)]

@@ -180,21 +180,30 @@ impl Cc {
         }
     }
 
-    /// Bytes that may leave between two packets that ask for an acknowledgement, where the algorithm has a limit of its own.
+    /// Whether a packet of `bytes` has to ask for an acknowledgement because `unasked` have left since one did; `None` where the
+    /// algorithm does not look at each packet.
     #[inline]
-    pub(crate) fn most_unasked(&self) -> Option<u64> {
+    pub(crate) fn wants_ack(&self, unasked: u32, bytes: u32) -> Option<bool> {
         match self {
-            Self::Fixed(_) => None,
-            Self::Nscc(cc) => cc.most_unasked(),
+            Self::Nscc(cc) if cc.crowds() => Some(cc.wants_ack(unasked, bytes)),
+            Self::Fixed(_) | Self::Nscc(_) => None,
         }
     }
 
-    /// Behind a packet that is larger than the window, how long the next one waits.
+    /// After a packet that is larger than the window, no other may leave until the instant returned.
     #[inline]
-    pub(crate) fn pause_ns(&self) -> Option<u64> {
+    pub(crate) fn pause(&mut self, now: Instant) -> Option<Instant> {
         match self {
             Self::Fixed(_) => None,
-            Self::Nscc(cc) => cc.pause_ns(),
+            Self::Nscc(cc) => cc.pause(now),
+        }
+    }
+
+    /// Ends a pause whose time has come; until when it lasts if not, [`Instant::FAR`] if there is none.
+    pub(crate) fn resume(&mut self, now: Instant) -> Instant {
+        match self {
+            Self::Fixed(_) => Instant::FAR,
+            Self::Nscc(cc) => cc.resume(now),
         }
     }
 

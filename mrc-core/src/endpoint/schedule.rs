@@ -237,14 +237,17 @@ impl Endpoint<'_> {
             let mut turn = again.or(new_data);
             let mut other = again.and(new_data);
             while let Some(qp) = turn {
-                let alone = self.begin_turn(index, qp);
-                let most = if only_data && (alone || again.is_none()) { u32::MAX } else { 1 };
-                let run = self.send_data(now, qp, most, sink);
+                let Some((alone, one_by_one)) = self.begin_turn(index, qp) else { return false };
+                let most = if only_data && (alone || again.is_none()) && !one_by_one { u32::MAX } else { 1 };
+                let mut run = self.send_data(now, qp, most, sink);
                 if again.is_none() && run.goes_on && self.urgent.is_empty() {
                     // Nothing else changed: all stay where they are.
                     self.timers.arm(qp, run.wants.map_or(Instant::FAR, |wants| wants.deadline));
                     self.check_timer(now, qp);
                     return true;
+                }
+                if one_by_one && run.sent > 0 {
+                    run.wants = self.pause(now, qp);
                 }
                 let keep = !run.blocked || self.starved(qp, sink.ports());
                 stays |= self.after_turn(qp, Turn::Data, keep, run.wants);
@@ -275,18 +278,17 @@ impl Endpoint<'_> {
         yielding.is_some_and(|qp| self.waived_turn(now, qp, sink))
     }
 
-    /// The turn of controller `index` and QP `qp` begins or goes on; whether nobody else waits for one.
+    /// The turn of controller `index` and QP `qp` begins or goes on; whether nobody else waits for one, and whether its packets
+    /// leave one by one.
     #[inline(always)]
-    fn begin_turn(&mut self, index: u32, qp: u32) -> bool {
+    fn begin_turn(&mut self, index: u32, qp: u32) -> Option<(bool, bool)> {
         let turn_bytes = self.cfg.turn_bytes;
-        let (Some(qpcc), Some(slot)) = (self.qpccs.get_mut(index as usize), self.qps.get_mut(qp as usize)) else {
-            return false;
-        };
+        let (qpcc, slot) = (self.qpccs.get_mut(index as usize)?, self.qps.get_mut(qp as usize)?);
         let only_controller = self.ready.holds_at_most(index);
         let only_qp = qpcc.retransmit.holds_at_most(qp) && qpcc.new_data.holds_at_most(qp);
         qpcc.turn.begin(turn_bytes, only_controller);
         slot.share.turn.begin(turn_bytes, only_qp);
-        only_controller && only_qp
+        Some((only_controller && only_qp, qpcc.one_by_one(&slot.share)))
     }
 
     /// After one of its QPs had a turn, or a part of one: controller `index` leaves the round when it has nothing more that
@@ -311,8 +313,11 @@ impl Endpoint<'_> {
         let Some(slot) = self.qps.get_mut(qp as usize) else { return false };
         let Some(index) = slot.qpcc else { return false };
         slot.paths.waive_lead();
-        self.begin_turn(index, qp);
-        let run = self.send_data(now, qp, 1, sink);
+        let Some((_, one_by_one)) = self.begin_turn(index, qp) else { return false };
+        let mut run = self.send_data(now, qp, 1, sink);
+        if one_by_one && run.sent > 0 {
+            run.wants = self.pause(now, qp);
+        }
         let keep = !run.blocked || self.starved(qp, sink.ports());
         self.after_turn(qp, Turn::Data, keep, run.wants);
         self.end_turn(index, run.sent > 0, true);

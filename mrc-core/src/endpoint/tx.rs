@@ -174,11 +174,6 @@ impl Endpoint<'_> {
                     tx.qp.req.path_retry = Instant::FAR;
                 }
             }
-            if run.sent > 0
-                && let Some(at) = tx.qpcc.pause(now)
-            {
-                tx.pause(at);
-            }
             let wants = if run.blocked { tx.wants(now) } else { tx.wants_after_data(now) };
             run.goes_on = run.sent > 0
                 && !run.blocked
@@ -196,6 +191,17 @@ impl Endpoint<'_> {
             slot.reverse.on_data_sent();
         }
         run
+    }
+
+    /// Behind a packet of `qp` that may be larger than the window: the pause of its controller begins. What the QP wants then.
+    #[cold]
+    pub(super) fn pause(&mut self, now: Instant, qp: u32) -> Option<Wants> {
+        self.with_tx(qp, |mut tx| {
+            if let Some(at) = tx.qpcc.pause(now) {
+                tx.pause(at);
+            }
+            tx.wants_after_data(now)
+        })
     }
 
     //= PROBE-001, PROBE-007, PETH-002, NSCC-024

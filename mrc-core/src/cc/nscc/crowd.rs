@@ -12,6 +12,7 @@
 //!   two packets.
 
 use super::Nscc;
+use crate::time::Instant;
 
 /// Windows of a packet over this are the smallest: so many round trips may be between two packets.
 pub(super) const LEAST_PART: u64 = 8;
@@ -24,15 +25,20 @@ const DECREASE_PART: u64 = 4;
 
 //= NSCC-027
 impl Nscc {
+    /// [`NsccConfig::crowds`](super::NsccConfig::crowds).
+    #[inline]
+    pub(in crate::cc) fn crowds(&self) -> bool {
+        self.crowds
+    }
+
     /// Windows below this are small.
     fn gate(&self) -> u64 {
         self.max_wnd.wrapping_shr(self.p.qa_gate).max(self.p.mtu)
     }
 
-    /// Bytes that may leave between two packets that ask for an acknowledgement.
-    #[inline]
-    pub(in crate::cc) fn most_unasked(&self) -> Option<u64> {
-        self.crowds.then_some(self.cwnd / UNASKED_PART)
+    /// Whether a packet of `bytes` asks for an acknowledgement because `unasked` have left since one did.
+    pub(in crate::cc) fn wants_ack(&self, unasked: u32, bytes: u32) -> bool {
+        u64::from(unasked).saturating_add(bytes.into()) > self.cwnd / UNASKED_PART
     }
 
     /// The window is small, and may be because many share a link.
@@ -91,15 +97,24 @@ impl Nscc {
         }
     }
 
-    /// Behind a packet that is larger than the window, how long the next one waits, in nanoseconds: as many round trips as the packet
-    /// is larger.
-    #[inline]
-    pub(in crate::cc) fn pause_ns(&self) -> Option<u64> {
-        if self.crowds { self.pause_behind(self.inflight) } else { None }
+    /// After a packet that is larger than the window, no other may leave until the instant returned.
+    #[cold]
+    pub(in crate::cc) fn pause(&mut self, now: Instant) -> Option<Instant> {
+        self.pause_end = now.after(self.pause_ns()?);
+        self.paused = true;
+        Some(self.pause_end)
     }
 
-    fn pause_behind(&self, inflight: i64) -> Option<u64> {
-        let flight = u64::try_from(inflight).ok().filter(|&flight| flight > self.cwnd && self.cwnd < self.p.mtu)?;
+    /// Ends a pause whose time has come; until when it lasts if not, [`Instant::FAR`] if there is none.
+    pub(in crate::cc) fn resume(&mut self, now: Instant) -> Instant {
+        self.paused &= now < self.pause_end;
+        if self.paused { self.pause_end } else { Instant::FAR }
+    }
+
+    /// How long, in nanoseconds: as many round trips as the packet is larger than the window.
+    pub(super) fn pause_ns(&self) -> Option<u64> {
+        let flight =
+            u64::try_from(self.inflight).ok().filter(|&flight| flight > self.cwnd && self.cwnd < self.p.mtu)?;
         let rtt_ns = self.base_rtt_ns.saturating_add(self.avg_delay_ns());
         rtt_ns.saturating_mul(flight).checked_div(self.cwnd)
     }

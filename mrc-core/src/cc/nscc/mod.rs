@@ -28,6 +28,8 @@ pub(crate) struct Nscc {
     room: u16,
     /// [`NsccConfig::crowds`].
     crowds: bool,
+    /// A packet that is larger than the window has left: until `pause_end` no other may.
+    paused: bool,
     trigger_qa: bool,
     /// Fast increase is on.
     boost: bool,
@@ -59,6 +61,7 @@ pub(crate) struct Nscc {
     t_dec: Instant,
     /// Bytes that were in flight at the last quick adapt.
     to_ignore: u64,
+    pause_end: Instant,
 }
 
 impl Nscc {
@@ -78,6 +81,8 @@ impl Nscc {
         Self {
             room: p.room(),
             crowds: config.crowds,
+            paused: false,
+            pause_end: Instant::ZERO,
             p,
             cwnd: max_wnd,
             inflight: 0,
@@ -404,7 +409,8 @@ impl CongestionControl for Nscc {
 
     //= NSCC-022
     fn can_send(&self) -> bool {
-        self.inflight <= 0 || self.inflight.unsigned_abs().saturating_add(self.room.into()) <= self.cwnd
+        let fits = self.inflight <= 0 || self.inflight.unsigned_abs().saturating_add(self.room.into()) <= self.cwnd;
+        fits && !self.paused
     }
 
     fn cwnd_bytes(&self) -> u64 {
@@ -425,6 +431,9 @@ crate::image::stored!(
         cwnd, inflight, saved_cwnd, base_rtt_ns, achieved, received, fi_count, trigger_qa, boost, qa_end, to_ignore, ignored, inc,
         t_adj, t_dec, t_avg, avg_delay_q8,
     }
-    rebuilt { room: 1, crowds: false, p: Params::derive(&NsccConfig::new(1, 1, false), 1), per_base_rtt_q48: 0, max_wnd: 0 }
+    rebuilt {
+        room: 1, crowds: false, paused: false, pause_end: Instant::ZERO, p: Params::derive(&NsccConfig::new(1, 1, false), 1),
+        per_base_rtt_q48: 0, max_wnd: 0,
+    }
     where |cc| cc.base_rtt_ns > 0
 );
