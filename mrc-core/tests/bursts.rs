@@ -7,7 +7,7 @@ mod common;
 use std::cell::Cell;
 
 use common::{Net, Setup, VA, Weather, net};
-use mrc_core::cc::CcConfig;
+use mrc_core::cc::{CcConfig, NsccConfig};
 use mrc_core::path::{HopperConfig, Selector};
 use mrc_core::{
     Discard, EndpointConfig, FrameSink, FrameSource, IcrcCheck, Instant, MAX_HEADER_LEN, PortMask, QpState, Received,
@@ -238,6 +238,26 @@ fn a_burst_is_the_frames_of_single_polls() {
         sent += alike(seed, &setup);
     }
     assert!(sent > 64 * 1_000, "{sent}");
+}
+
+/// With NSCC, too, whose `crowds` decides for each packet whether it asks for an acknowledgement and how long the next one waits.
+//= NSCC-027, AREQ-001, SCHED-001 test
+#[test]
+fn a_burst_of_a_crowd_is_the_frames_of_single_polls() {
+    let mut sent = 0;
+    for seed in 0..32 {
+        let max_cwnd_bytes = [1_112, 33_400, 120_000][seed as usize % 3];
+        let crowds = seed % 4 > 0;
+        let cc = NsccConfig { crowds, max_cwnd_bytes, ..NsccConfig::new(100_000_000_000, 10_000, false) };
+        let setup = Setup {
+            qps: if seed % 2 == 0 { 1 } else { 3 },
+            cc: vec![CcConfig::Nscc(cc)],
+            tweak: |cfg| (cfg.turn_bytes, cfg.ask_each_message, cfg.merge_sacks) = (65_536, false, true),
+            ..Setup::default()
+        };
+        sent += alike(seed, &setup);
+    }
+    assert!(sent > 32 * 500, "{sent}");
 }
 
 /// A write that was posted alone is sent once, whatever the ring of requests held before.

@@ -14,7 +14,7 @@
 //!                qp - qp - qp
 //! ```
 
-use super::{Endpoint, MAX_HEADER_LEN, Transmit};
+use super::{Endpoint, MAX_HEADER_LEN, Transmit, tx::Run};
 use crate::num::Counter;
 use crate::{cc::Credit, event::ErrorCause, port::PortMask, requester::Wants, time::Instant};
 
@@ -237,17 +237,13 @@ impl Endpoint<'_> {
             let mut turn = again.or(new_data);
             let mut other = again.and(new_data);
             while let Some(qp) = turn {
-                let Some((alone, one_by_one)) = self.begin_turn(index, qp) else { return false };
-                let most = if only_data && (alone || again.is_none()) && !one_by_one { u32::MAX } else { 1 };
-                let mut run = self.send_data(now, qp, most, sink);
+                let most = |alone: bool| if only_data && (alone || again.is_none()) { u32::MAX } else { 1 };
+                let run = self.part_of_turn(now, index, qp, most, sink);
                 if again.is_none() && run.goes_on && self.urgent.is_empty() {
                     // Nothing else changed: all stay where they are.
                     self.timers.arm(qp, run.wants.map_or(Instant::FAR, |wants| wants.deadline));
                     self.check_timer(now, qp);
                     return true;
-                }
-                if one_by_one && run.sent > 0 {
-                    run.wants = self.pause(now, qp);
                 }
                 let keep = !run.blocked || self.starved(qp, sink.ports());
                 stays |= self.after_turn(qp, Turn::Data, keep, run.wants);
@@ -276,6 +272,28 @@ impl Endpoint<'_> {
             whose = if yielding.is_some() { behind } else { self.ready.front() };
         }
         yielding.is_some_and(|qp| self.waived_turn(now, qp, sink))
+    }
+
+    /// What controller `index` and QP `qp` send in their turn, or in a part of it: at most `most` packets, which knows whether nobody
+    /// else waits for a turn.
+    #[inline(always)]
+    fn part_of_turn(
+        &mut self,
+        now: Instant,
+        index: u32,
+        qp: u32,
+        most: impl FnOnce(bool) -> u32,
+        sink: &mut impl FrameSink,
+    ) -> Run {
+        let Some((alone, one_by_one)) = self.begin_turn(index, qp) else {
+            return Run { blocked: true, ..Run::NOTHING };
+        };
+        let most = if one_by_one { 1 } else { most(alone) };
+        let mut run = self.send_data(now, qp, most, sink);
+        if one_by_one && run.sent > 0 {
+            run.wants = self.pause(now, qp);
+        }
+        run
     }
 
     /// The turn of controller `index` and QP `qp` begins or goes on; whether nobody else waits for one, and whether its packets
@@ -313,11 +331,7 @@ impl Endpoint<'_> {
         let Some(slot) = self.qps.get_mut(qp as usize) else { return false };
         let Some(index) = slot.qpcc else { return false };
         slot.paths.waive_lead();
-        let Some((_, one_by_one)) = self.begin_turn(index, qp) else { return false };
-        let mut run = self.send_data(now, qp, 1, sink);
-        if one_by_one && run.sent > 0 {
-            run.wants = self.pause(now, qp);
-        }
+        let run = self.part_of_turn(now, index, qp, |_| 1, sink);
         let keep = !run.blocked || self.starved(qp, sink.ports());
         self.after_turn(qp, Turn::Data, keep, run.wants);
         self.end_turn(index, run.sent > 0, true);

@@ -269,7 +269,8 @@ impl Endpoint<'_> {
 }
 
 impl Run {
-    const NOTHING: Self = Self { sent: 0, blocked: false, yields: false, goes_on: false, fault: None, wants: None };
+    pub(super) const NOTHING: Self =
+        Self { sent: 0, blocked: false, yields: false, goes_on: false, fault: None, wants: None };
 
     /// Whether the turn goes on with one more packet to one of `ports`.
     #[inline(always)]

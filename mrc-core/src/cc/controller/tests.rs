@@ -23,6 +23,24 @@ fn the_largest_packet_of_all_qps_counts() {
     assert_eq!(qpcc.users, 3);
 }
 
+/// One that comes from an image leaves as much room for a packet that asks.
+//= AREQ-002 test
+#[test]
+fn a_controller_of_an_image_leaves_as_much_room() {
+    use crate::image::{Checksum, Reader, Stored, Writer};
+    let config = CcConfig::Fixed { window_bytes: 50_000 };
+    let mut qpcc = Qpcc::new(&config, (0, 0), 4_184, Instant::ZERO, None);
+    let mut bytes = [0; 512];
+    qpcc.save(&mut Writer::new(&mut bytes, Checksum::NEW));
+    let mut again = Qpcc::load(&mut Reader::new(&bytes)).unwrap();
+    assert!(again.rebuild(&config));
+    for qpcc in [&mut qpcc, &mut again] {
+        let mut share = Share::NONE;
+        let cfg = begin(qpcc, &mut share);
+        assert_eq!(qpcc.unasked_packets(&share, 4_184, &cfg), (50_000 - 4_184) / 4_184);
+    }
+}
+
 /// A controller that was told to send below its window does so until larger packets come, whoever joins with the same ones.
 //= NSCC-022 test
 #[test]
