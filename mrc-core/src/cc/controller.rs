@@ -460,7 +460,7 @@ impl Qpcc {
     }
 
     /// How many packets of `each` nominal bytes may leave in the turn, and before one of them has to ask for an
-    /// acknowledgement. None but the first is for one that leaves [one by one](Self::one_by_one).
+    /// acknowledgement. Where packets leave [one by one](Self::one_by_one) it holds for the next one alone.
     #[inline]
     pub(crate) fn unasked_packets(&self, share: &Share, each: u32, cfg: &EndpointConfig) -> u32 {
         let turn = share.turn.left().min(self.turn.left()).max(0).unsigned_abs();

@@ -274,8 +274,8 @@ impl Endpoint<'_> {
         yielding.is_some_and(|qp| self.waived_turn(now, qp, sink))
     }
 
-    /// What controller `index` and QP `qp` send in their turn, or in a part of it: at most `most` packets, which knows whether nobody
-    /// else waits for a turn.
+    /// What controller `index` and QP `qp` send in their turn, or in a part of it. `most` gives the largest number of packets; it is told
+    /// whether nobody else waits for a turn.
     #[inline(always)]
     fn part_of_turn(
         &mut self,
