@@ -127,7 +127,7 @@ fn devices_in_containers_are_seen_from_another_container() {
     let _ = std::fs::remove_dir_all(&engines);
     DirBuilder::new().mode(0o700).create(&engines).unwrap();
     let contained = |args: &[&str]| {
-        let script = "mkdir -p /run/mrc/engines && mount --bind \"$0\" /run/mrc/engines && exec \"$@\"";
+        let script = "mkdir -p -m 700 /run/mrc/engines && mount --bind \"$0\" /run/mrc/engines && exec \"$@\"";
         let mut unshare = Command::new("unshare");
         unshare.args(["--mount", "--pid", "--fork", "--kill-child", "sh", "-c", script]).arg(&engines).arg(MRC);
         unshare.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()

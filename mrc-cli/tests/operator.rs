@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{alone, folder, json, spawn};
+use common::{Running, alone, folder, json, spawn};
 use mrc_lab::{Fabric, Shape, skip};
 use serde_json::Value;
 
@@ -320,8 +320,9 @@ fn a_process_that_is_stopped_is_named_and_holds_up_nobody() {
     let _alone = alone();
     let fabric = fabric("stopped");
     let prefix = ["--prefix", &fabric.shape().prefix];
-    let mut server = spawn(&[&["write-bw", "--lab", "hA", "--port", "18712"][..], &prefix].concat());
-    let pid = server.id().to_string();
+    // Killed at the end, whatever happens: stopped, it would hold its TCP port.
+    let mut server = Running(spawn(&[&["write-bw", "--lab", "hA", "--port", "18712"][..], &prefix].concat()));
+    let pid = server.0.id().to_string();
     let stats = || finish(spawn(&["stats", "--json", "--pid", &pid]));
     let eventually = Instant::now() + Duration::from_secs(20);
     while !stats().status.success() && Instant::now() < eventually {
@@ -354,5 +355,5 @@ fn a_process_that_is_stopped_is_named_and_holds_up_nobody() {
     assert!(agent.status.success() && paused < 1_000_000_000, "paused for {paused} ns: {lines}");
     signal("-CONT");
     signal("-TERM");
-    server.wait().unwrap();
+    server.0.wait().unwrap();
 }
