@@ -3,15 +3,19 @@
 //! failing scripts name the field, and their reports the open question.
 
 use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
-use mrc_conform::{Certainty, Decision, KNOBS, Knobs, Outcome, Requirement, Verdict, builtin, engine, run};
+use mrc_conform::{Certainty, Decision, KNOBS, Knobs, Outcome, Requirement, Script, Verdict, builtin, engine, run};
+
+/// Read once: a reading plays all of them twice.
+static SCRIPTS: LazyLock<Vec<Script>> = LazyLock::new(|| builtin().unwrap());
 
 /// Scripts that do not pass when the target is set to `item`.
 fn failing(item: &str, known: bool) -> Vec<Outcome> {
     let mut other = Knobs::default();
     other.read(item).unwrap();
     let mut failing = Vec::new();
-    for mut script in builtin().unwrap() {
+    for mut script in SCRIPTS.iter().cloned() {
         // The target has the knob, whatever the script asks for.
         let mut target = script.knobs.clone();
         other.iter().for_each(|(name, value)| assert!(target.set(name, value)));
