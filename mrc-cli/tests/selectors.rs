@@ -160,8 +160,10 @@ fn selectors_meet_a_cut_path() {
     for run in others {
         assert!(run["error"].is_null() && number(run, "gbit_per_s") > 0.002, "{run}");
         let samples = run["samples"].as_array().unwrap();
-        let cut = on_slow(&samples[1..]);
-        assert!(samples.len() >= 4 && (cut < 0.01) == (run["selector"] != "oblivious"), "{cut} on the cut path: {run}");
+        let (cut, listens) = (on_slow(&samples[1..]), run["selector"] != "oblivious");
+        assert!(samples.len() >= 4 && (cut < 0.01) == listens, "{cut} on the cut path: {run}");
+        // A flow that stopped would send nothing there, too.
+        assert!(!listens || samples.iter().all(|sample| number(sample, "gbit_per_s") > 0.002), "{run}");
     }
     assert_eq!(number(last, "gbit_per_s"), 0.0, "{last}");
 }
