@@ -1,12 +1,10 @@
 //! The conformance scripts over a veth pair against our own AF_XDP endpoint, without and with faults put in on purpose.
 //! Needs root; skipped by name and reason otherwise.
 
-mod common;
-
 use std::collections::BTreeSet;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
-use common::alone;
 use mrc_conform::{Op, PacketSpec, Script, builtin};
 use mrc_lab::skip;
 use serde_json::Value;
@@ -16,7 +14,8 @@ fn ip(arguments: &str) {
     assert!(output.status.success(), "ip {arguments}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Two namespaces with two links between them, and a target in the second one. Gone on drop.
+/// Two namespaces with two links between them, and a target in the second one. Gone on drop. Scripts wait for most of their time, so
+/// that benches share a core.
 struct Bench {
     tester: String,
     target: String,
@@ -24,9 +23,10 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(name: &str, fault: &[&str]) -> Self {
-        let id = std::process::id() % 100_000;
-        let (tester, target) = (format!("mrcc{id}{name}a"), format!("mrcc{id}{name}b"));
+    fn new(fault: &[&str]) -> Self {
+        static BENCHES: AtomicU32 = AtomicU32::new(0);
+        let id = format!("{}-{}", std::process::id(), BENCHES.fetch_add(1, Ordering::Relaxed));
+        let (tester, target) = (format!("mrcc{id}a"), format!("mrcc{id}b"));
         for namespace in [&tester, &target] {
             ip(&format!("netns add {namespace}"));
         }
@@ -87,12 +87,11 @@ fn names_exactly(fault: &str, field: Option<&str>, touched: impl Fn(&Script) -> 
     if skip(&format!("names_exactly {fault}")) {
         return;
     }
-    let _alone = alone();
     let scripts = builtin().unwrap();
     let wanted: BTreeSet<&str> =
         scripts.iter().filter(|script| touched(script)).map(|script| script.file.as_str()).collect();
     let folders = wanted.iter().map(|file| &file[..=file.find('/').unwrap()]).collect();
-    let report = Bench::new("f", &["--fault", fault]).play("2", &folders);
+    let report = Bench::new(&["--fault", fault]).play("2", &folders);
     let failed = failed(&report);
     let names: BTreeSet<&str> = failed.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, wanted, "{fault}");
@@ -108,8 +107,7 @@ fn our_endpoint_conforms() {
     if skip("our_endpoint_conforms") {
         return;
     }
-    let _alone = alone();
-    let report = Bench::new("c", &[]).play("4", &BTreeSet::new());
+    let report = Bench::new(&[]).play("4", &BTreeSet::new());
     assert_eq!(failed(&report), [], "{}", report["differing"]);
     assert_eq!(report["broken"], 0);
     // A script that a busy machine disturbs passes at half the speed, and is flaky.
@@ -124,8 +122,7 @@ fn a_link_that_carries_nothing_is_no_failure_of_the_target() {
     if skip("a_link_that_carries_nothing_is_no_failure_of_the_target") {
         return;
     }
-    let _alone = alone();
-    let bench = Bench::new("l", &[]);
+    let bench = Bench::new(&[]);
     ip(&format!("-n {} link set p2 down", bench.target));
     let report = bench.play("2", &BTreeSet::from(["paths/reverse_rotates", "sack/gap"]));
     let verdict = |script: &str| {

@@ -3,6 +3,7 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
 
 use mrc_conform::{Packet, vectors};
 use serde_json::Value;
@@ -31,29 +32,36 @@ fn verilog_reads_every_file_and_agrees() {
         let _ = writeln!(std::io::stderr(), "SKIP {name}: iverilog is missing (apt-get install iverilog)");
         return;
     }
-    for beat in ["1", "64"] {
-        let out = write_vectors(&format!("vectors_{beat}_read"), beat);
-        let program = compiled(&out, beat);
-        let packets = json(&out.join("packets.json"));
-        let index = json(&out.join("index.json"));
-        let names: Vec<&str> =
-            index["traces"].as_array().unwrap().iter().map(|entry| entry["name"].as_str().unwrap()).collect();
-        let mut files = vec![out.join("packets.hex")];
-        files.extend(names.iter().map(|name| out.join(format!("traces/{name}.hex"))));
-        let list: String = files.iter().map(|file| format!("{}\n", file.display())).collect();
-        std::fs::write(out.join("files.txt"), list).unwrap();
-        let (success, said) = read_back(&program, "list", &out.join("files.txt"));
-        assert!(success, "{said}");
-        // The simulator warns that files are shorter than the memory.
-        let mut lines = said.lines().filter(|line| !line.starts_with("WARNING"));
-        let good = packets.as_array().unwrap().iter().filter(|packet| packet["icrc_good"] == true).count();
-        let summary = format!("frames {} good {good} actions 0 wrong 0", packets.as_array().unwrap().len());
-        assert_eq!(lines.find(|line| line.starts_with("frames")), Some(summary.as_str()), "{said}");
-        for name in names {
-            agrees(name, &json(&out.join(format!("traces/{name}.json"))), &mut lines);
+    // The simulator uses one core.
+    thread::scope(|scope| {
+        for beat in ["1", "64"].map(|beat| scope.spawn(move || reads_and_agrees(beat))) {
+            beat.join().unwrap();
         }
-        assert_eq!(lines.next(), None);
+    });
+}
+
+fn reads_and_agrees(beat: &str) {
+    let out = write_vectors(&format!("vectors_{beat}_read"), beat);
+    let program = compiled(&out, beat);
+    let packets = json(&out.join("packets.json"));
+    let index = json(&out.join("index.json"));
+    let names: Vec<&str> =
+        index["traces"].as_array().unwrap().iter().map(|entry| entry["name"].as_str().unwrap()).collect();
+    let mut files = vec![out.join("packets.hex")];
+    files.extend(names.iter().map(|name| out.join(format!("traces/{name}.hex"))));
+    let list: String = files.iter().map(|file| format!("{}\n", file.display())).collect();
+    std::fs::write(out.join("files.txt"), list).unwrap();
+    let (success, said) = read_back(&program, "list", &out.join("files.txt"));
+    assert!(success, "{said}");
+    // The simulator warns that files are shorter than the memory.
+    let mut lines = said.lines().filter(|line| !line.starts_with("WARNING"));
+    let good = packets.as_array().unwrap().iter().filter(|packet| packet["icrc_good"] == true).count();
+    let summary = format!("frames {} good {good} actions 0 wrong 0", packets.as_array().unwrap().len());
+    assert_eq!(lines.find(|line| line.starts_with("frames")), Some(summary.as_str()), "{said}");
+    for name in names {
+        agrees(name, &json(&out.join(format!("traces/{name}.json"))), &mut lines);
     }
+    assert_eq!(lines.next(), None);
 }
 
 /// The reader, for words of `beat` bytes.
