@@ -81,15 +81,14 @@ impl<P: Port> FrameSource for Arrivals<'_, P> {
     }
 }
 
-/// The ICRC of a frame in several buffers. Such frames are longer than any Ethernet padding, so the ICRC is their end.
+/// The ICRC of a frame in several buffers. Such frames are longer than any Ethernet padding, so the ICRC is their end. The first
+/// buffer may end inside of it.
 fn icrc_matches(frame: &RxFrame<'_>) -> bool {
-    let Some(start) = icrc::start(frame.head()) else { return false };
-    let Some(mut running) = frame.head().get(start..).and_then(icrc::Icrc::over_headers) else { return false };
     let Some(end) = frame.len().checked_sub(icrc::LEN) else { return false };
-    if end < frame.head().len() {
-        return false;
-    }
-    for piece in frame.pieces(frame.head().len()..end) {
+    let head = frame.head().get(..end).unwrap_or(frame.head());
+    let Some(start) = icrc::start(head) else { return false };
+    let Some(mut running) = head.get(start..).and_then(icrc::Icrc::over_headers) else { return false };
+    for piece in frame.pieces(head.len()..end) {
         running.update(piece);
     }
     let mut carried = [0u8; icrc::LEN];
