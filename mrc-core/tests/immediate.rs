@@ -181,6 +181,30 @@ fn without_a_receive_request_the_acknowledgement_waits() {
     });
 }
 
+/// A fabric that loses packets leaves repetitions without an answer, now and then for ever. Only silence that lasts is for the budget.
+//= WIMM-006, RETRY-002 test
+#[test]
+fn without_a_receive_request_losses_do_not_add_up_to_the_budget() {
+    let retry = RetryConfig { timeout: 4, linear: 7, exponential: 3 };
+    let budget = retry.budget_ns().unwrap();
+    let lossy = Weather { loss: 200, ..Weather::default() };
+    net(1, &Setup { lenient: true, retry, ..Setup::default() }, lossy, |net| {
+        net.post_imm(1, 0, 3_000, 7).unwrap();
+        net.run(40 * budget, |_| false);
+        assert!(net.sides[0].completions.is_empty(), "{:?}", net.sides[0].completions);
+        receive(net, 42);
+        assert!(net.run(60 * budget, |net| net.completed(1)));
+        assert_eq!(net.sides[0].completions[0].status, Status::Success);
+        // Silence that lasts still ends it.
+        net.post_imm(2, 0, 3_000, 8).unwrap();
+        net.run(80 * budget, |_| false);
+        assert!(!net.completed(2), "{:?}", net.sides[0].completions);
+        net.weather.dead = true;
+        assert!(net.run(84 * budget, |net| net.completed(2)), "a peer that is gone");
+        assert_eq!(net.sides[0].completions[1].status, Status::RetryExceeded);
+    });
+}
+
 //= WIMM-006 test
 #[test]
 fn without_a_receive_request_a_strict_responder_refuses() {

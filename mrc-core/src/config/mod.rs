@@ -108,8 +108,9 @@ pub struct EndpointConfig {
     pub events: crate::EventMask,
     /// What happens to a write with immediate that finds no receive request (open question 38).
     pub no_receive: NoReceive,
-    /// Do not charge a repeated tail to the retry budget while the peer answers it: a responder that holds its Transport
-    /// ACK back for want of a receive request then never fails the QP (open question 38).
+    /// Do not charge a repeated tail to the retry budget while the peer answers it; with nothing else unacknowledged an answer
+    /// also gives the whole budget back. A responder that holds its Transport ACK back for want of a receive request then never
+    /// fails the QP (open question 38).
     pub tail_retry_lenient: bool,
     /// Charge a repeated tail to the retry budget no faster than the timer of a packet, which waits longer after each retry: a peer
     /// that falls silent then has as long as [`RetryConfig::budget_ns`], also where only a Transport ACK is missing. Without,

@@ -170,7 +170,14 @@ impl TxSide<'_, '_> {
         self.qp.req.tack_wait = now;
         self.qp.req.resend_tail = true;
         let timed = self.qp.req.retry.t0_ns().is_some();
-        if self.is_stranded() || !timed || (answered && self.cfg.tail_retry_lenient) {
+        if self.is_stranded() || !timed {
+            return None;
+        }
+        if answered && self.cfg.tail_retry_lenient {
+            // The budget is for a peer that is silent. With nothing else unacknowledged, silences that it broke do not add up.
+            if self.qp.req.outstanding() == 0 {
+                self.qp.req.retry_cnt = 0;
+            }
             return None;
         }
         if self.cfg.tail_retry_paced

@@ -742,7 +742,11 @@ impl Requester {
             self.resend_tail = true;
             let pause = interval(self.retry, self.retries) - t0(self.retry) / 2;
             let early = setup.tail_retry_paced && self.retries > 0 && now - self.last_retry < pause;
-            if !stranded && !early && (self.last_heard <= since || !setup.tail_retry_lenient) {
+            let forgiven = setup.tail_retry_lenient && self.last_heard > since;
+            if !stranded && forgiven && self.outstanding() == 0 {
+                self.retries = 0;
+            }
+            if !stranded && !early && !forgiven {
                 failure = self.retry(setup, now, self.tack + 1);
             }
         }
