@@ -377,6 +377,18 @@ fn mistakes_are_named_with_file_line_and_key() {
         ),
         ("[[fault]]\nkind = \"switch-down\"\nrandom = 90\n", "test.toml:3: fault[0].random: ", "no more"),
         ("[[fault]]\nkind = \"switch-down\"\ntier = \"t2\"\n", "test.toml:3: fault[0].tier: ", "nothing of tier t2"),
+        // A list is no table, and a table no list, however serde may read them.
+        ("[[topology]]\n", "test.toml:1: topology: ", "write [topology]"),
+        ("host = [3.0]\n", "test.toml:1: host: ", "write [host]"),
+        ("[transport]\nmrc = [1, 4096]\n", "test.toml:2: transport.mrc: ", "write [transport.mrc]"),
+        ("[link]\nname = [\"p0-hA\"]\n", "test.toml:1: link: ", "write [[link]]"),
+        ("fault = [[\"link-down\", 3.0]]\n", "test.toml:1: fault: ", "write [[fault]]"),
+        ("until = 3\n", "test.toml:1: until: ", "a word in quotes, one of `completed`, `limit`"),
+        ("[[fault]]\nkind = 3\n", "test.toml:2: fault[0].kind: ", "one of `link-down`, `transceiver`, "),
+        ("[transport]\nkind = \"ROCE\"\n", "test.toml:2: transport.kind: ", "did you mean `roce`?"),
+        ("[transport.mrc]\nmtu = 0\n", "test.toml:2: transport.mrc.mtu: ", "allowed are 256"),
+        ("[transport.mrc]\nflowing_gbps = -1\n", "test.toml:2: transport.mrc.flowing_gbps: ", "allowed are 0.001"),
+        ("[transport.mrc]\nplb_suspend_us = nan\n", "test.toml:2: transport.mrc.plb_suspend_us: ", "allowed are 0"),
         (
             "[topology]\nforwarding = \"drill\"\nscheme.samples = 0\n",
             "test.toml:3: topology.scheme.samples: ",
@@ -466,6 +478,9 @@ fn changes_from_the_command_line_are_checked_too() {
         ("queue.trimm=true", "--set: queue.trimm: ", "trim"),
         ("topology.planes=9", "--set: topology.planes: ", "8 ports"),
         ("workload.3.bytes=9", "--set: workload.3.bytes=9: ", "list of 1"),
+        ("fault.0.kind=loss", "--set: fault.0.kind=loss: ", "needs a [[fault]] first"),
+        ("host=[3.0]", "--set: host: ", "write [host]"),
+        ("queue.trim_victim=3", "--set: queue.trim_victim: ", "one of `arriving`, "),
         ("transport.roce.qps=2", "--set: transport.roce.qps: ", "no effect: transport.kind is \"mrc\""),
         ("nothing", "--set: nothing: ", "key=value"),
     ] {

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use toml::Table;
 use toml::de::{DeTable, DeValue};
 
-use super::schema::homes;
+use super::schema::{homes, shapes, words};
 use super::traffic::Extent;
 use super::{Built, JobTransportKey, PARITY, Scenario, SelectorKey, TransportKind, mrc};
 
@@ -119,13 +119,15 @@ fn build(
     extent: Extent,
 ) -> Result<Built, ScenarioError> {
     let source = Source { file, text };
+    let mut table: Table = toml::from_str(text).map_err(|error| source.parse_error(&error))?;
+    tables_where_they_belong(&table).map_err(|problem| source.locate(&problem, &[]))?;
     // The file alone first: serde then knows the place of every mistake.
     let alone: Scenario = toml::from_str(text).map_err(|error| source.parse_error(&error))?;
-    let mut table: Table = toml::from_str(text).map_err(|error| source.parse_error(&error))?;
     let mut changed = Vec::new();
     for change in set {
         changed.push(apply(&mut table, change)?);
     }
+    tables_where_they_belong(&table).map_err(|problem| source.locate(&problem, &changed))?;
     let preset = table.get("preset").and_then(|value| value.as_str()).unwrap_or(&alone.preset).to_owned();
     match preset.as_str() {
         "mrc" => {}
@@ -144,7 +146,7 @@ fn build(
         file: if changed.is_empty() { file } else { "--set" }.to_owned(),
         line: None,
         key: changed.join(", "),
-        message: plain_types(error.message()),
+        message: plain_types(error.message(), changed.first().filter(|_| changed.len() == 1)),
     })?;
     scenario.seed = seed.unwrap_or(scenario.seed);
     // A file may hold both tables, for comparisons; who changes a key wants to see what it does.
@@ -186,6 +188,9 @@ fn apply(table: &mut Table, change: &str) -> Result<String, ScenarioError> {
     let mut at = &mut *table;
     let mut parts = way.iter().peekable();
     while let Some(part) = parts.next() {
+        if !at.contains_key(*part) && parts.peek().copied().unwrap_or(last).parse::<usize>().is_ok() {
+            return Err(refuse(format!("`{part}` is a list of 0: the file needs a [[{part}]] first")));
+        }
         let entry = at.entry((*part).to_owned()).or_insert_with(|| toml::Value::Table(Table::new()));
         at = match entry {
             toml::Value::Table(inner) => inner,
@@ -202,6 +207,28 @@ fn apply(table: &mut Table, change: &str) -> Result<String, ScenarioError> {
     Ok(key.to_owned())
 }
 
+/// Whether tables are tables, and lists of them such lists. Serde takes a list for a table, too: its items for the values of the keys
+/// in their order.
+fn tables_where_they_belong(file: &Table) -> Result<(), Problem> {
+    for (path, repeated) in shapes() {
+        let (last, way) = path.rsplit_once('.').map_or((path.as_str(), None), |(way, last)| (last, Some(way)));
+        let within = way.map_or(Some(file), |way| file.get(way).and_then(toml::Value::as_table));
+        let Some(value) = within.and_then(|table| table.get(last)) else { continue };
+        // What is neither serde names well.
+        let wrong = match value {
+            toml::Value::Array(items) => !repeated || !items.iter().all(toml::Value::is_table),
+            toml::Value::Table(_) => *repeated,
+            _ => false,
+        };
+        match (wrong, repeated) {
+            (false, _) => {}
+            (true, true) => return Err(Problem::new(path, format_args!("a list of tables: write [[{path}]]"))),
+            (true, false) => return Err(Problem::new(path, format_args!("there is one such table: write [{path}]"))),
+        }
+    }
+    Ok(())
+}
+
 /// Puts `over` on top of `base`, table by table.
 fn merge(base: &mut Table, over: Table) {
     for (key, value) in over {
@@ -214,9 +241,16 @@ fn merge(base: &mut Table, over: Table) {
     }
 }
 
-/// A message of the parser without the names that Rust has for types.
-fn plain_types(message: &str) -> String {
+/// A message of the parser about a key, where that is known, without the names that Rust has for types.
+fn plain_types(message: &str, key: Option<&String>) -> String {
     let mut text = message.replace('\n', " ").replace("` as i128", "`");
+    // Of what is no text where a word must stand the parser says neither this nor which words there are.
+    if text == "wanted string or table" || text.ends_with("unit variant, expected string only") {
+        let words: Vec<String> =
+            key.map_or(Vec::new(), |key| words(key)).iter().map(|word| format!("`{word}`")).collect();
+        let of = if words.is_empty() { String::new() } else { format!(", one of {}", words.join(", ")) };
+        return format!("expected a word in quotes{of}");
+    }
     // What TOML itself cannot hold.
     text = text.replace("u64 value was too large", "an integer of a TOML file is at most 9223372036854775807");
     for (name, plain) in [
@@ -257,8 +291,11 @@ fn suggestion(text: &str) -> Option<String> {
 
 /// The name most like `wrong`, if one is like it: at most a third of its letters differ.
 pub fn nearest<'a>(wrong: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let best = known.map(|name| (strsim::osa_distance(wrong, name), name)).min()?;
-    (best.0 <= (wrong.chars().count() / 3).max(1)).then_some(best.1)
+    // Who writes MRC means `mrc`. Of names that then are equally near the one with fewer letters of another case.
+    let lower = wrong.to_lowercase();
+    let unlike = |name: &str| (strsim::osa_distance(&lower, &name.to_lowercase()), strsim::osa_distance(wrong, name));
+    let ((letters, _), name) = known.map(|name| (unlike(name), name)).min()?;
+    (letters <= (wrong.chars().count() / 3).max(1)).then_some(name)
 }
 
 struct Source<'a> {
@@ -275,7 +312,8 @@ impl Source<'_> {
         let span = error.span();
         let line = span.as_ref().map(|span| self.line_of(span.start));
         let key = line.map(|line| self.key_at(line)).unwrap_or_default();
-        ScenarioError { file: self.file.to_owned(), line, key, message: plain_types(error.message()) }
+        let message = plain_types(error.message(), Some(&key));
+        ScenarioError { file: self.file.to_owned(), line, key, message }
     }
 
     /// The key that a line sets: what stands before the first `=`, below the header above it; or that header itself.

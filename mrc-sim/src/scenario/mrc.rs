@@ -670,6 +670,10 @@ pub(super) fn selector(
     packet_bytes: u16,
     topology: &Topology,
 ) -> Result<Option<Selector>, Problem> {
+    // Wrong values are refused whichever selector there is, as those of all other keys are.
+    let suspend_ns = nanos("transport.mrc.plb_suspend_us", keys.plb_suspend_us)?;
+    let path_rate = |gbps| rate_bps("transport.mrc.flowing_gbps", gbps);
+    let path_rate_bps = keys.flowing_gbps.map_or(Ok(topology.host_link().rate_bps), path_rate)?;
     let selector = match which {
         SelectorKey::Spray => Some(Selector::Spray),
         SelectorKey::Oblivious => Some(Selector::Oblivious),
@@ -696,7 +700,7 @@ pub(super) fn selector(
             threshold_permille: keys.plb_permille,
             idle_rounds: keys.plb_idle_rounds,
             rounds: keys.plb_rounds,
-            suspend_ns: nanos("transport.mrc.plb_suspend_us", keys.plb_suspend_us)?,
+            suspend_ns,
             ..PlbConfig::DEFAULT
         })),
         SelectorKey::Reps => Some(Selector::Reps(RepsConfig {
@@ -704,18 +708,14 @@ pub(super) fn selector(
             reuse: keys.reps_reuse,
             freeze_percent: keys.reps_freeze_percent,
         })),
-        SelectorKey::FlowingJumping => {
-            let key = "transport.mrc.flowing_gbps";
-            let rate = keys.flowing_gbps.map_or(Ok(topology.host_link().rate_bps), |gbps| rate_bps(key, gbps))?;
-            Some(Selector::FlowingJumping(FlowingJumpingConfig {
-                paths: keys.flowing_paths,
-                demand_packets: keys.flowing_demand_packets,
-                packet_bytes,
-                bandwidth_mbps: u32::try_from(rate / 1_000_000).unwrap_or(u32::MAX).max(1),
-                aging_percent: keys.flowing_aging_percent,
-                refresh_percent: keys.flowing_refresh_percent,
-            }))
-        }
+        SelectorKey::FlowingJumping => Some(Selector::FlowingJumping(FlowingJumpingConfig {
+            paths: keys.flowing_paths,
+            demand_packets: keys.flowing_demand_packets,
+            packet_bytes,
+            bandwidth_mbps: u32::try_from(path_rate_bps / 1_000_000).unwrap_or(u32::MAX).max(1),
+            aging_percent: keys.flowing_aging_percent,
+            refresh_percent: keys.flowing_refresh_percent,
+        })),
     };
     match selector.map(|selector| selector.check()) {
         Some(Err(PathError::Knob(text))) => Err(Problem::new("transport.mrc.selector", text)),

@@ -81,10 +81,10 @@ fn of_roce(scenario: &Scenario, topology: &Topology, lossless: bool) -> Defaults
 
 /// Bytes on the wire of the longest packet, as far as the queue's limits need it.
 fn full_packet(scenario: &Scenario) -> u32 {
+    // Values that are wrong are refused with the transport's settings.
     let full = |spoken: &SpokenKeys| match spoken.keys.kind {
-        TransportKind::Mrc => u32::from(spoken.keys.mrc.mtu) + 142,
-        TransportKind::Roce => RoceSettings::wire_bytes(spoken.keys.roce.mtu).0,
-        // Values that are wrong are refused with the transport's settings.
+        TransportKind::Mrc => u32::from(spoken.keys.mrc.mtu.clamp(256, 4096)) + 142,
+        TransportKind::Roce => RoceSettings::wire_bytes(spoken.keys.roce.mtu.clamp(256, 4096)).0,
         TransportKind::Named(info) => spoken.params(info).map_or(0, |values| (info.longest_packet)(&values)),
     };
     job::spoken(scenario).0.iter().map(full).max().unwrap_or_default()

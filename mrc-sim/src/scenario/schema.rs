@@ -1,6 +1,8 @@
 //! The JSON Schema of scenario files, from the keys themselves: for editors, for checks without a run, and for the
 //! documentation. Ranges that depend on other keys are checked when a scenario is built.
 
+use std::sync::OnceLock;
+
 use schemars::generate::SchemaSettings;
 use schemars::transform::RecursiveTransform;
 use schemars::{Schema, json_schema};
@@ -58,6 +60,29 @@ fn collect<'a>(schema: &'a Value, table: &'a Value, path: String, repeated: bool
 pub fn resolve<'a>(schema: &'a Value, value: &'a Value) -> &'a Value {
     let name = value.get("$ref").and_then(Value::as_str).and_then(|name| name.strip_prefix("#/$defs/"));
     name.and_then(|name| schema.get("$defs")?.get(name)).unwrap_or(value)
+}
+
+/// Every table but the keys before all tables, by its path, and whether there may be several.
+pub(super) fn shapes() -> &'static [(String, bool)] {
+    static SHAPES: OnceLock<Vec<(String, bool)>> = OnceLock::new();
+    SHAPES.get_or_init(|| {
+        let schema = schema();
+        let named = tables(&schema).into_iter().filter(|table| !table.path.is_empty());
+        named.map(|table| (table.path, table.repeated)).collect()
+    })
+}
+
+/// The words that a key may have, such as `workload[0].kind` or `workload.0.kind`; none where it is no word.
+pub(super) fn words(key: &str) -> Vec<String> {
+    let schema = schema();
+    let numbered = |part: &&str| !part.is_empty() && part.parse::<usize>().is_err();
+    let parts: Vec<&str> = key.split(['.', '[', ']']).filter(numbered).collect();
+    let Some((key, path)) = parts.split_last() else { return Vec::new() };
+    let table = tables(&schema).into_iter().find(|table| table.path == path.join("."));
+    let value = table.and_then(|table| table.keys.iter().find(|(name, _)| name == key).map(|(_, value)| *value));
+    let choices = value.and_then(|value| resolve(&schema, value).get("oneOf")?.as_array());
+    let word = |choice: &Value| choice.get("const").and_then(Value::as_str).map(str::to_owned);
+    choices.into_iter().flatten().filter_map(word).collect()
 }
 
 /// Where in a file a key may stand: `in [topology]`.
