@@ -224,3 +224,15 @@ fn a_message_fails_when_its_host_never_had_a_port() {
     assert!(back.finished && back.failed == 0, "{:?}", back.diagnosis);
     assert_eq!(back.retransmitted_packets, 0, "640 us of sending from 300 us on, and no timer ran out");
 }
+
+/// The ports of a host are one bond, over which the queue pairs of different pairs of hosts are spread.
+#[test]
+fn one_queue_pair_for_each_pair_of_hosts_fills_more_than_one_plane() {
+    let text = "[topology]\nplanes = 4\nhost_gbps = 25\nt0 = 2\nhosts_per_t0 = 4\n[transport]\nkind = \"roce\"\n\
+        [transport.roce]\ncc = \"none\"\n[[workload]]\nkind = \"all-to-all\"\nbytes = 8000000\n";
+    let rate = |qps: &str| play(text, &[qps]).goodput_gbit_per_s;
+    // Eight hosts with 25 Gb/s on each plane: together they have 200 Gb/s on one, 800 on all.
+    let (one, four) = (rate("transport.roce.qps=1"), rate("transport.roce.qps=4"));
+    assert!((250.0..700.0).contains(&one), "{one}");
+    assert!((650.0..800.0).contains(&four), "{four}");
+}

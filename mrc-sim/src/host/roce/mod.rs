@@ -172,6 +172,7 @@ impl RoceTransport {
         let host = |index| Self::new(settings, (topology, links), index);
         let mut hosts: Vec<Self> = (0..topology.hosts()).map(host).collect();
         let mut rng = Rng::new(seed ^ 0x526F_4345);
+        let mut first_ports = Rng::new(seed ^ 0x706F_7274);
         for &Pair { a, b, connections } in pairs {
             let first = [hosts[a as usize].qps.len() as u32, hosts[b as usize].qps.len() as u32];
             for (from, to, first) in [(a, b, first[0]), (b, a, first[1])] {
@@ -179,10 +180,12 @@ impl RoceTransport {
                 host.connections.push(Peer { host: to, first, count: connections, next: 0 });
                 host.templates.extend((0..topology.host_ports(from)).map(|plane| wire::template(plane, from, to)));
             }
+            // As a bond spreads them: else all pairs with one queue pair would share one port. A multiple of all numbers of ports.
+            let first_port = first_ports.below(840);
             for nth in 0..settings.qps * connections {
                 for (from, to, remote) in [(a, b, first[1] + nth), (b, a, first[0] + nth)] {
                     let sport = any_sport(&mut rng);
-                    hosts[from as usize].add_qp(topology, to, remote, nth, sport);
+                    hosts[from as usize].add_qp(topology, to, remote, first_port + nth, sport);
                 }
             }
         }
@@ -216,6 +219,7 @@ impl RoceTransport {
         }
     }
 
+    /// A queue pair to `remote` of a peer; `nth` says which port is its own, the ports being counted round and round.
     fn add_qp(&mut self, topology: &Topology, peer: u32, remote: u32, nth: u32, sport: u16) {
         let settings = &self.settings;
         let ports = usize::from(topology.host_ports(self.index));
