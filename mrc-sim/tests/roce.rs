@@ -236,3 +236,17 @@ fn one_queue_pair_for_each_pair_of_hosts_fills_more_than_one_plane() {
     assert!((250.0..700.0).contains(&one), "{one}");
     assert!((650.0..800.0).contains(&four), "{four}");
 }
+
+/// The last packets of a message are lost, so that no later one reports their holes. IRN's own sender repeats the next one at the
+/// acknowledgement of the one before: there is one timeout, not one for each packet.
+#[test]
+fn a_lost_tail_waits_for_one_timeout_of_selective_repeat() {
+    let text = "[topology]\nt0 = 1\n[transport]\nkind = \"roce\"\n[transport.roce]\ncc = \"none\"\n\
+        recovery = \"selective-repeat\"\n[[workload]]\nfrom = 0\nto = 1\nbytes = 163840\n\
+        [[fault]]\nkind = \"loss\"\ntarget = [\"p0-hB\"]\nprobability = 1\nat_us = 11.9\nfor_us = 5\n";
+    let results = play(text, &[]);
+    assert!(results.finished && results.drops > 6, "{}", results.drops);
+    // 17 us without loss; a timeout of 320 us, and some round trips of 4 us.
+    let us = results.fct_us.unwrap().max;
+    assert!((330.0..450.0).contains(&us), "{us} us");
+}

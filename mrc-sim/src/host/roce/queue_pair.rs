@@ -63,6 +63,8 @@ pub(super) struct Sender {
     holes_below: u64,
     /// Selective repeat: next packet to look at for sending again.
     again: u64,
+    /// Selective repeat: one behind the highest packet that was sent before the last timeout.
+    recover: u64,
     /// Packets before it that go again do so because a timer ran out.
     timer_below: u64,
     /// Timeouts in a row.
@@ -83,6 +85,7 @@ impl Sender {
             arrived: VecDeque::new(),
             holes_below: 0,
             again: 0,
+            recover: 0,
             timer_below: 0,
             retries: 0,
         }
@@ -173,6 +176,12 @@ impl Sender {
             self.una = upto;
             self.next = self.next.max(upto);
             self.retries = 0;
+            // What was in flight at a timeout is lost or has arrived: the acknowledgement of the packet that went again tells which
+            // is missing next, as in IRN's own sender. Otherwise each packet of a lost tail would wait for a timer.
+            if upto < self.recover && self.again <= upto {
+                (self.again, self.timer_below) = (upto, upto + 1);
+                self.holes_below = self.holes_below.max(upto + 1);
+            }
         }
         let mut lost = false;
         let seen = seen.map(|seen| unwrap(self.una, seen)).filter(|&seen| seen > self.una && seen < self.sent);
@@ -228,6 +237,7 @@ impl Sender {
                 self.again = self.una;
                 self.holes_below = self.holes_below.max(self.una + 1).min(self.sent);
                 self.timer_below = self.holes_below;
+                self.recover = self.sent;
             }
         }
     }
@@ -441,6 +451,24 @@ mod tests {
                 run(recovery, 5 + seed as u32 % 40, seed);
             }
         }
+    }
+
+    /// Nothing that follows reports the holes of a lost tail: one timeout does for all of them.
+    #[test]
+    fn selective_repeat_repairs_a_lost_tail_behind_one_timeout() {
+        let mut sender = Sender::new(Recovery::SelectiveRepeat, 1_000, None);
+        sender.push(0, 0, 10_000);
+        (0..10).for_each(|_| assert!(sender.take().is_some()));
+        // Of packets 4 to 9 only 6 arrives.
+        sender.on_ack(4, true, Some(6));
+        sender.on_timeout();
+        // Before each acknowledgement: what goes again. 5 went before that of 4 came, and goes once.
+        for (again, upto) in [(&[4, 5][..], 5), (&[], 7), (&[7], 8), (&[8], 9), (&[9], 10)] {
+            let sent: Vec<u64> = std::iter::from_fn(|| sender.take()).map(|out| out.psn).collect();
+            assert_eq!(sent, again, "before the acknowledgement up to {upto}");
+            sender.on_ack(upto, false, None);
+        }
+        assert_eq!((sender.is_ready(), sender.in_flight()), (false, 0));
     }
 
     #[test]
