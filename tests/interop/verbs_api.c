@@ -40,6 +40,18 @@ static void writes(struct ibv_cq *cq, struct ibv_qp *a, struct ibv_qp *b, struct
     CHECK("READ is EOPNOTSUPP", post(a, from, 0, 8, to, IBV_WR_RDMA_READ, 0) == EOPNOTSUPP);
 }
 
+/* The receiver's first buffer of a packet is full somewhere in it, for some lengths inside of its checksum. */
+static void lengths(struct ibv_cq *cq, struct ibv_qp *a, struct ibv_mr *from, struct ibv_mr *to) {
+    struct ibv_wc wc;
+    int arrived = 1;
+    for (uint32_t len = 3600; arrived && len <= 4200; len++) {
+        memset(to->addr, 0, len);
+        NEED("post", !post(a, from, 0, len, to, IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED));
+        arrived = one(cq, &wc, 5) == 1 && wc.status == IBV_WC_SUCCESS && !memcmp(from->addr, to->addr, len);
+    }
+    CHECK("writes of 3600 to 4200 bytes arrive", arrived);
+}
+
 static void channels(struct ibv_mr *from, struct ibv_mr *to) {
     struct ibv_comp_channel *channel = ibv_create_comp_channel(ctx);
     struct ibv_cq *cq = ibv_create_cq(ctx, 16, (void *)0x42, channel, 0), *got;
@@ -263,6 +275,7 @@ int main(void) {
     NEED("queue pairs", a && b);
     CHECK("RESET to INIT to RTR to RTS", !join(a, b));
     writes(cq, a, b, from, to);
+    lengths(cq, a, from, to);
     channels(from, to);
     extended(from, to);
     uint64_t at = (uintptr_t)other;
