@@ -647,21 +647,26 @@ fn line_of(text: &str, table: &str, index: usize, key: &str) -> usize {
     body.find(|(line, _)| is_key(line)).map_or(header, |(_, number)| number)
 }
 
+/// Characters of a key that an error quotes.
+const LONGEST_QUOTE: usize = 60;
+
 /// Names go into logs, metrics and thread names as they stand.
 fn printable(name: &str) -> Result<(), String> {
     let strange = name.contains(char::is_control);
     if strange { Err(format!("\"{}\" has control characters", name.escape_debug())) } else { Ok(()) }
 }
 
-/// What the TOML parser said, with line and key.
+/// What the TOML parser said, with line and key. Nothing of the file may steer a terminal, or fill it.
 fn located(origin: &str, text: &str, error: &toml::de::Error) -> HostError {
     let start = error.span().map_or(0, |span| span.start.min(text.len()));
     let line = text.get(..start).unwrap_or("").matches('\n').count() + 1;
     let key = text.lines().nth(line - 1).unwrap_or("").split('=').next().unwrap_or("").trim();
     // What the whole file lacks stands in no line of it.
     let lacks = error.message().strip_prefix("missing field `").filter(|_| start == 0);
-    let key = lacks.map_or(key, |lacks| lacks.trim_end_matches('`')).to_owned();
-    HostError::Toml { origin: origin.to_owned(), line, key, why: error.message().to_owned() }
+    let key = lacks.map_or(key, |lacks| lacks.trim_end_matches('`'));
+    let visible = |text: &str| text.replace(char::is_control, "\u{fffd}");
+    let key = visible(key).chars().take(LONGEST_QUOTE).collect();
+    HostError::Toml { origin: origin.to_owned(), line, key, why: visible(error.message()) }
 }
 
 /// The link-local address with the same lower half.

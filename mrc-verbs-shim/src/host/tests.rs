@@ -178,3 +178,19 @@ fn names_that_no_log_or_folder_can_have_are_refused() {
         assert!(HostFile::parse("mrc.toml", &FILE.replace("name = \"hA\"", good)).is_ok());
     }
 }
+
+/// `mrc doctor` and the libraries print this error.
+#[test]
+fn what_an_error_quotes_of_a_file_neither_steers_nor_fills_a_terminal() {
+    for broken in [
+        "\u{1b}[31mred = 1",
+        "a\u{1b}]0;title\u{7} = 1",
+        "\"\\u001b[31mred\" = 2",
+        &"\0".repeat(5000),
+        &"[".repeat(200_000),
+    ] {
+        let error = HostFile::parse("mrc.toml", &format!("{broken}\n{FILE}")).unwrap_err().to_string();
+        assert!(error.starts_with("mrc.toml, line 1, `"), "{error:?}");
+        assert!(!error.contains(char::is_control) && error.len() < 500, "{} bytes: {error:.100?}", error.len());
+    }
+}
