@@ -74,13 +74,14 @@ fn main() -> ExitCode {
 }
 
 /// An error and its causes; a cause that the text before it already names is not repeated. Any call may be the one that finds no
-/// descriptor left: the cure is told here.
+/// descriptor left: the cure is told here. Errors quote files, which may come from anybody: nothing in them may steer the terminal.
 fn chain(error: &anyhow::Error) -> String {
     let text = error.chain().map(ToString::to_string).fold(String::new(), |text, cause| match text.ends_with(&cause) {
         true => text,
         false if text.is_empty() => cause,
         false => format!("{text}: {cause}"),
     });
+    let text = text.replace(|c: char| c.is_control() && !"\n\t".contains(c), "\u{fffd}");
     let without_cure = text.contains(&format!("(os error {})", libc::EMFILE)) && !text.contains("ulimit");
     if without_cure { format!("{text}; raise `ulimit -n`") } else { text }
 }
@@ -121,6 +122,13 @@ mod tests {
             chain(&anyhow::Error::from(std::io::Error::from_raw_os_error(libc::EACCES))),
             "Permission denied (os error 13)"
         );
+    }
+
+    #[test]
+    fn an_error_that_quotes_a_file_does_not_steer_the_terminal() {
+        let broken = "\u{1b}[31m = 1\nname =\u{7}";
+        let error = anyhow::anyhow!("line 1,\n\t`{broken}`").context("x.toml\r");
+        assert_eq!(chain(&error), "x.toml\u{fffd}: line 1,\n\t`\u{fffd}[31m = 1\nname =\u{fffd}`");
     }
 
     /// What a reader copies from a help text or a page is a command line that is accepted.

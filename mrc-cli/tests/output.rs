@@ -103,6 +103,22 @@ fn a_named_file_that_is_none_of_its_kind_ends_with_code_2() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
+/// A typing error made the program say that the file is a scenario.
+#[test]
+fn a_sweep_with_a_typing_error_is_named_by_its_line() {
+    let folder = std::env::temp_dir().join(format!("mrc-typo-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("mine.toml"), "scenario = \"parity/one-flow.toml\"\nseeds = = [1, 2]\n\n[[axis]]\n")
+        .unwrap();
+    for args in [&["sim", "sweep", "mine.toml", "-o", "out"][..], &["sim", "tune", "mine.toml"]] {
+        let out = Command::new(env!("CARGO_BIN_EXE_mrc")).args(args).current_dir(&folder).output().unwrap();
+        let says = String::from_utf8_lossy(&out.stderr);
+        assert_eq!(out.status.code(), Some(2), "{args:?}: {says}");
+        assert!(says.contains("mine.toml is no") && says.contains("line 2") && !says.contains("run"), "{says}");
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
 #[test]
 fn results_that_have_no_place_are_refused_before_the_work() {
     let folder = std::env::temp_dir().join(format!("mrc-noplace-{}", std::process::id()));

@@ -205,12 +205,20 @@ impl Source {
 
     /// What it says that it is about; nothing where it is no scenario.
     pub fn about(&self) -> String {
-        let table = toml::from_str::<toml::Table>(&self.text).unwrap_or_default();
+        let table = self.as_table().unwrap_or_default();
         table.get("about").and_then(toml::Value::as_str).unwrap_or_default().to_owned()
     }
 
+    /// Its keys.
+    ///
+    /// # Errors
+    /// It is no TOML, so that nobody can say what kind of file it is.
+    pub fn as_table(&self) -> Result<toml::Table, toml::de::Error> {
+        toml::from_str(&self.text)
+    }
+
     fn has(&self, key: &str) -> bool {
-        toml::from_str::<toml::Table>(&self.text).is_ok_and(|table| table.contains_key(key))
+        self.as_table().is_ok_and(|table| table.contains_key(key))
     }
 }
 

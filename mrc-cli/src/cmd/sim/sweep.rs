@@ -286,6 +286,7 @@ fn read(file: &Path, choice: &Choice) -> anyhow::Result<(Manifest, PathBuf)> {
 /// Reads the sweep file and lays out its points; the second value is its scenario.
 fn lay_out(file: &Path) -> anyhow::Result<(Manifest, Source)> {
     let source = Source::find(file)?;
+    source.as_table().with_context(|| format!("{} is no sweep file", file.display()))?;
     ensure!(source.is_sweep(), "{0} is a scenario: `mrc sim run {0}` runs it", file.display());
     let sweep: Sweep = toml::from_str(&source.text).with_context(|| format!("{} is no sweep file", file.display()))?;
     let scenario = source.beside(&sweep.scenario)?;

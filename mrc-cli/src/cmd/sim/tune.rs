@@ -160,6 +160,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 fn read(file: &Path) -> anyhow::Result<(Source, Tuning)> {
     let text = Source::find(file)?;
+    text.as_table().with_context(|| format!("{} is no tuning file", file.display()))?;
     if !text.is_tuning() {
         let command = if text.is_sweep() { "sweep" } else { "run" };
         anyhow::bail!("{0} compares no sides: `mrc sim {command} {0}` runs it", file.display());
