@@ -37,9 +37,9 @@ Examples:
 A recording of a device (`mrc control record`) has events between its packets: lines that begin with --.
 Captures of Ethernet, of all interfaces (Linux cooked) and of raw IP are understood. Packets of other protocols and
 broken ones are counted by the first check they fail: link_type (an interface of another kind), l3_bad (no IP header, or
-a fragment),
-l3_dst (a wrong chain behind the outer IPv6 header), l3_len (longer than the frame), udp_bad (not UDP, another port, a
-wrong length), short (bytes are missing), snapped (the capture cut it within its headers: tcpdump -s 256 keeps them),
+a fragment of IPv4),
+l3_dst (a wrong chain behind the outer IPv6 header), l3_len (longer than the frame), udp_bad (not UDP, a fragment of
+IPv6, another port, a wrong length), short (bytes are missing), snapped (the capture cut it within its headers: tcpdump -s 256 keeps them),
 opcode, tver.
 
 Packets in a tunnel of a mirror session or a network (ERSPAN, GRE, VXLAN, Geneve, MPLS, any number of VLAN tags) are opened;
@@ -351,10 +351,10 @@ fn insert_headers(fields: &mut serde_json::Map<String, serde_json::Value>, packe
 /// What the check means that a frame fails.
 fn meaning(why: Reject) -> &'static str {
     match why {
-        Reject::L3Bad => "no whole IP header behind the Ethernet header, or a fragment",
+        Reject::L3Bad => "no whole IP header behind the Ethernet header, or a fragment of IPv4",
         Reject::L3Dst => "a wrong chain of headers behind the outer IPv6 header",
         Reject::L3Len => "the IP header says more bytes than the frame has",
-        Reject::UdpBad => "not UDP, another destination port, or a wrong UDP length",
+        Reject::UdpBad => "not UDP, a fragment of IPv6, another destination port, or a wrong UDP length",
         Reject::Short => "bytes of a transport header, the pad or the ICRC are missing",
         Reject::Opcode => {
             "an opcode or endpoint operation that MRC does not have, or a trimmed packet that is no write"

@@ -132,11 +132,15 @@ fn library(named: Option<&Path>) -> anyhow::Result<PathBuf> {
     let own = std::env::current_exe().context("where is this program?")?;
     let own = own.parent().unwrap_or(Path::new("/"));
     let beside = [own.join("libibverbs.so"), own.join("../lib/mrc/libibverbs.so")];
-    let found = match named {
-        Some(path) => Some(path.to_owned()).filter(|path| path.exists()),
-        None => beside.into_iter().find(|path| path.exists()),
-    };
-    match found {
+    if let Some(path) = named {
+        return path
+            .canonicalize()
+            .with_context(|| {
+                format!("no library {} (`cargo build --release -p mrc-ibverbs` makes one)", path.display())
+            })
+            .map_err(usage);
+    }
+    match beside.into_iter().find(|path| path.exists()) {
         Some(path) => Ok(path.canonicalize()?),
         None => {
             bail!("no libibverbs.so of ours: build it (`cargo build --release -p mrc-ibverbs`) or name it (--library)")
@@ -428,7 +432,9 @@ mod tests {
 
     #[test]
     fn a_library_that_is_not_there_says_how_to_get_one() {
-        let text = library(Some(Path::new("/nonexistent"))).unwrap_err().to_string();
-        assert!(text.contains("mrc-ibverbs"), "{text}");
+        let error = library(Some(Path::new("/nonexistent"))).unwrap_err();
+        let text = format!("{error:#}");
+        assert!(text.contains("no library /nonexistent") && text.contains("mrc-ibverbs"), "{text}");
+        assert_eq!(crate::usage::exit_code(&error), ExitCode::from(2));
     }
 }
