@@ -131,8 +131,13 @@ fn what_cannot_be_exits_with_2() {
     assert!(mrc(&folder, &["sim", "sweep", "one.toml", "-o", "used"]).status.success());
     let axis = "[[axis]]\nkey = \"workload.0.bytes\"\nvalues = [1, 2]\n";
     file("axes.toml", &format!("scenario = \"good.toml\"\n{axis}{axis}"));
+    let axis = format!("scenario = \"good.toml\"\n{axis}[[without]]\nwhy = \"no\"\n");
+    file("label.toml", &format!("{axis}at = {{ bytes = 1 }}\n"));
+    file("none.toml", &format!("{axis}at = {{ bytes = [\"1\", \"2\"] }}\n"));
     for (args, want) in [
-        (&["run", "key.toml"][..], "did you mean `hosts_per_t0`?"),
+        (&["sweep", "label.toml", "-o", "out"][..], "expected a label in quotes"),
+        (&["sweep", "none.toml", "-o", "out"], "leaves no point"),
+        (&["run", "key.toml"], "did you mean `hosts_per_t0`?"),
         (&["run", "word.toml"], "did you mean `all-reduce`?"),
         (&["run", "value.toml"], "value.toml:2: topology.planes: 99"),
         (&["run", "good.toml", "--set", "topology.plans=2"], "did you mean `planes`?"),

@@ -150,7 +150,7 @@ pub struct Without {
 
 /// One label or several.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "expected a label in quotes, or a list of such labels")]
 enum Labels {
     One(String),
     Several(Vec<String>),
@@ -317,6 +317,7 @@ fn lay_out(file: &Path) -> anyhow::Result<(Manifest, Source)> {
         points.retain(|point| !without.covers(&point.at));
         ensure!(points.len() < whole, "{}: no point is left out by `at` of: {}", file.display(), without.why);
     }
+    ensure!(!points.is_empty(), "{}: [[without]] leaves no point", file.display());
     if let Some(seed) =
         (1..sweep.seeds.len()).find_map(|nth| sweep.seeds[..nth].iter().find(|seed| **seed == sweep.seeds[nth]))
     {
