@@ -290,6 +290,28 @@ fn a_bitmap_past_the_end_is_cut() {
     });
 }
 
+/// A bitmap may begin below the cumulative PSN, as that of a peer which rounds its base down.
+//= SETH-008 test
+#[test]
+fn a_bitmap_begins_where_its_offset_says() {
+    for offset in -61..=2i16 {
+        with(|v| {
+            let first = Psn::new(FIRST);
+            // Everything up to the first packet arrived, and the third one.
+            let below = (1u64 << (1 - offset).max(0)) - 1;
+            let sack = SackRepr { sack_offset: offset, bitmap: below | 1 << (2 - offset), ..v.sack(first) };
+            // The same as the packet that triggered the SACK: no news.
+            let again = SackRepr { offset_or_probe: 2, bitmap: 0, ..v.sack(first) };
+            for sack in [sack, again] {
+                let bytes = v.frame(PEER, Opcode::Sack, first, &Body::Sack(sack), &[]);
+                assert_eq!(v.hear(&bytes), Ok(Received::Nothing));
+                let load = v.engine.qp_info(v.qp).unwrap().load;
+                assert_eq!(load.inflight_pkts, IN_FLIGHT - 2, "offset {offset}");
+            }
+        });
+    }
+}
+
 /// A NACK names the path of the copy it refuses: ten thousand of the same repeat a packet once.
 //= NACK-001 test
 #[test]
