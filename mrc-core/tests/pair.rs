@@ -407,15 +407,13 @@ fn a_region_that_disappears_in_the_middle_of_a_request_fails_it() {
 #[test]
 fn a_frame_whose_icrc_the_driver_found_wrong_is_discarded() {
     net(8, &Setup::default(), Weather::default(), |net| {
-        for n in 1..=4 {
-            net.post(0, 1, 0, 100).unwrap();
-            let (port, frame) = loop {
-                let (_, (to, port, frame)) = net.wire.pop_first().unwrap();
-                if to == 1 {
-                    break (port, frame);
-                }
-                net.deliver(to, port, &frame).unwrap();
-            };
+        // All leave before the first one arrives: between a round trip and the next the engine may owe a probe of a return path,
+        // and then it reads no frame as a repetition.
+        let lengths = [100, 200, 200, 200];
+        lengths.into_iter().for_each(|len| net.post(0, 1, 0, len).unwrap());
+        for n in 1..=lengths.len() {
+            let (_, (to, port, frame)) = net.wire.pop_first().unwrap();
+            assert_eq!(to, 1, "write {n}");
             let mut given = |icrc, frame: &[u8]| {
                 let meta = RxMeta { port, wire_len: frame.len(), icrc };
                 net.sides[1].engine.handle_packet(net.now, meta, frame)
@@ -425,8 +423,8 @@ fn a_frame_whose_icrc_the_driver_found_wrong_is_discarded() {
             assert_eq!(given(IcrcCheck::Invalid, &frame), Err(Discard::Icrc), "write {n}");
             assert_eq!(given(IcrcCheck::Verify, &broken), Err(Discard::Icrc), "write {n}");
             assert!(given(IcrcCheck::Valid, &broken).is_ok(), "write {n}");
-            assert!(net.run(u64::MAX, |net| net.completed(n)));
         }
+        assert!(net.run(u64::MAX, |net| net.completed(lengths.len())));
     });
 }
 
