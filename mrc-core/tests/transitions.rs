@@ -65,6 +65,25 @@ fn rtr_refuses_each_bad_attribute_by_name_and_changes_nothing() {
     });
 }
 
+/// Of all payload limits that the attribute can hold a queue pair takes five.
+//= LEN-001 test
+#[test]
+fn a_payload_limit_is_one_of_five() {
+    in_init(|engine, qp, peer, profile| {
+        let mut takes = |path_mtu: &u16| {
+            let attr = RtrAttr { path_mtu: *path_mtu, ..RtrAttr::software(peer, Qpn::new(17), Psn::new(5), profile) };
+            let taken = engine.modify_to_rtr(Instant::ZERO, qp, &attr);
+            if taken.is_ok() {
+                engine.modify_to_reset(qp).unwrap();
+                engine.modify_to_init(qp).unwrap();
+            }
+            taken.is_ok()
+        };
+        let taken: Vec<_> = (0..=u16::MAX).filter(&mut takes).collect();
+        assert_eq!(taken, [256, 512, 1_024, 2_048, 4_096]);
+    });
+}
+
 //= QP-003 test
 #[test]
 fn rtr_refuses_a_peer_that_is_gone() {
