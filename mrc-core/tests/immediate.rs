@@ -98,18 +98,24 @@ fn the_limit_stalls_new_messages_and_not_the_connection() {
 //= WIMM-002 test
 #[test]
 fn more_immediates_than_offered_end_the_connection() {
-    let setup = Setup { max_wimm: 8, max_wimm_dest: 2, ..Setup::default() };
-    net(1, &setup, Weather::default(), |net| {
-        // No receive request: the two accepted immediates stay where they are.
-        for id in 0..4 {
-            net.post_imm(id, 0, 100, id as u32).unwrap();
-        }
-        assert!(net.run(SECOND, |net| net.completed(4)));
-        assert_eq!(net.sides[1].info(0).cause, Some(ErrorCause::RequestWimm));
-        assert_eq!(net.sides[0].info(0).cause, Some(ErrorCause::RemoteInvalidRequest));
-        let status: Vec<_> = net.sides[0].completions.iter().map(|c| c.status).collect();
-        assert_eq!(status, [Status::Flushed, Status::Flushed, Status::RemoteInvalidRequest, Status::Flushed]);
-    });
+    let unlike: fn(&mut EndpointConfig) = |cfg| cfg.wimm_nak_syndrome = 0x62;
+    for (tweak, cause, last) in [
+        (Setup::default().tweak, ErrorCause::RemoteInvalidRequest, Status::RemoteInvalidRequest),
+        (unlike, ErrorCause::RemoteAccess, Status::RemoteAccess),
+    ] {
+        let setup = Setup { max_wimm: 8, max_wimm_dest: 2, tweak, ..Setup::default() };
+        net(1, &setup, Weather::default(), |net| {
+            // No receive request: the two accepted immediates stay where they are.
+            for id in 0..4 {
+                net.post_imm(id, 0, 100, id as u32).unwrap();
+            }
+            assert!(net.run(SECOND, |net| net.completed(4)));
+            assert_eq!(net.sides[1].info(0).cause, Some(ErrorCause::RequestWimm));
+            assert_eq!(net.sides[0].info(0).cause, Some(cause), "what the syndrome says");
+            let status: Vec<_> = net.sides[0].completions.iter().map(|c| c.status).collect();
+            assert_eq!(status, [Status::Flushed, Status::Flushed, last, Status::Flushed]);
+        });
+    }
 }
 
 /// One behind a gap takes the only place; the one that closes the gap needs none, where a receive request is posted.
