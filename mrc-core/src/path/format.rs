@@ -330,11 +330,11 @@ mod tests {
             let fields = EvFields::new(&format, &fields).unwrap();
             let mut value = [0; 32];
             value[..ev.len()].copy_from_slice(ev);
-            let entry = format.entry(&fields, &value, 77, port).unwrap();
+            let entry = format.entry(&fields, &value, 3_077, port).unwrap();
             assert_eq!((entry.port, entry.populated, entry.segment), (port, true, None));
             if mode == FormatMode::Srv6 {
                 // The handle is the index; the expanded bits are the destination as they stand.
-                assert_eq!((entry.ev, &entry.dst.unwrap()[..]), (Ev(77), expanded), "vector {n}");
+                assert_eq!((entry.ev, &entry.dst.unwrap()[..]), (Ev(3_077), expanded), "vector {n}");
             } else {
                 assert_eq!((entry.ev.0.to_be_bytes(), entry.dst), (expanded.try_into().unwrap(), None), "vector {n}");
             }
