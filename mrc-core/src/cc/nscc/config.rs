@@ -273,6 +273,9 @@ mod tests {
         assert_eq!((p.target_ns, p.fi_bytes, p.eta_bytes, p.fi_scale_q16), (5, 6, 7, 8));
         assert_eq!((p.gamma_q16, p.max_md_jump_q16, p.qa_gate, p.qa_threshold_ns), (9, 10, 0, 11));
         assert_eq!((p.adjust_bytes, p.adjust_period_ns, p.max_wnd(12_000), p.clear_delay_ns), (12, 13, 50_000, 14));
+        assert_eq!(p.alpha_q32, (4_096u64 << 32) / 3_000, "B holds the target, too");
+        let late = Params::derive(&NsccConfig { target_delay_ns: 5_000, trimming: false, ..cfg }, 4_096);
+        assert_eq!((late.qa_threshold_ns, late.alpha_q32), (20_000, p.alpha_q32), "four times the target that is set");
         let never = NsccConfig { qa_threshold_ns: u32::MAX, trimming: false, ..cfg };
         assert_eq!(Params::derive(&never, 4_096).qa_threshold_ns, u64::MAX);
     }
