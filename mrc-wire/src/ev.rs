@@ -308,6 +308,8 @@ mod tests {
         assert!(expand(&ev, &[field(8, 0, 0xFC)], &[8]).is_ok());
         ev[0] |= 1;
         assert_eq!(expand(&ev, &[field(8, 0, 0xFC)], &[8]), Err(EvError::UnusedBit(7)));
+        ev[0] |= 2;
+        assert_eq!(expand(&ev, &[field(8, 0, 0xFC)], &[8]), Err(EvError::UnusedBit(6)), "the first one");
         ev[0] = 0;
         ev[31] = 1;
         assert_eq!(expand(&ev, &[], &[]), Err(EvError::UnusedBit(255)));
