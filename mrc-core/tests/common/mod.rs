@@ -532,9 +532,17 @@ impl Net<'_> {
     }
 
     /// The invariants that a sender can break.
-    //= INV-001, INV-003, INV-004, INV-007, SND-002, BTH-008 test
+    //= INV-001, INV-003, INV-004, INV-007, SND-002, BTH-008, STACK-003 test
     fn check_sent(&mut self, from: usize, frame: &mrc_wire::Frame) {
         let dest = frame.bth.dest_qp;
+        let udp_len = match frame.body {
+            Body::Sack(_) | Body::EndpointResponse(_) => 60,
+            Body::Nack(_) => 44,
+            Body::Ack(_) => 28,
+            Body::Probe(_) | Body::EndpointRequest(_) => 40,
+            Body::Write { .. } | Body::Trimmed { .. } => frame.udp_len,
+        };
+        assert_eq!(frame.udp_len, udp_len, "{:?}", frame.body);
         if dest == Qpn::ENDPOINT {
             return;
         }
