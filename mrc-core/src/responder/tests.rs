@@ -155,7 +155,7 @@ fn a_responder_of_an_image_fits_its_storage() {
     assert!(!r.fits(packets - 1, wimm) && !r.fits(packets, wimm - 1));
 }
 
-//= RSP-004 test
+//= RSP-004, RSP-005 test
 #[test]
 fn above_the_window_is_refused_unless_told_not_to_or_absurd() {
     let ask = |distance: u32, silent| {
