@@ -95,6 +95,8 @@ struct QueuePair {
     /// Its number at the peer.
     remote: u32,
     home: u8,
+    /// Ports that both ends have, from 0.
+    shared_ports: u8,
     /// Entropy for the switches' hash.
     sport: u16,
     /// The first of the templates of its peer, one for each port.
@@ -223,11 +225,14 @@ impl RoceTransport {
     fn add_qp(&mut self, topology: &Topology, peer: u32, remote: u32, nth: u32, sport: u16) {
         let settings = &self.settings;
         let ports = usize::from(topology.host_ports(self.index));
-        let home = nth as usize % ports;
+        // A port that the peer has none for leads nowhere.
+        let shared = ports.min(topology.host_ports(peer).into());
+        let home = nth as usize % shared;
         self.qps.push(QueuePair {
             peer,
             remote,
             home: home as u8,
+            shared_ports: shared as u8,
             sport,
             // Those of the peer that was added last.
             template: (self.templates.len() - ports) as u32,
@@ -251,8 +256,7 @@ impl RoceTransport {
 
     /// The port a queue pair uses: its own, or the next one that is up (the ports are one bond).
     fn port_of(&self, qp: u32) -> Option<u8> {
-        let ports = self.ready.len() as u8;
-        let home = self.qps[qp as usize].home;
+        let QueuePair { home, shared_ports: ports, .. } = self.qps[qp as usize];
         (0..ports).map(|step| (home + step) % ports).find(|&port| self.up.contains(PortNum::from_plane(port)))
     }
 
