@@ -423,6 +423,11 @@ fn send_wr(wr: &WriteWr<'_>) -> SendWr {
     }
 }
 
+/// What others wrote, such as a file or an answer, for a terminal or a log: nothing in it steers the terminal.
+pub(crate) fn visible(text: &str) -> String {
+    text.replace(char::is_control, "\u{fffd}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::shared_keepalive_ns;

@@ -153,12 +153,11 @@ fn understood<T: DeserializeOwned>(answer: &[u8]) -> serde_json::Result<Reply<T>
 }
 
 fn clean(value: &mut serde_json::Value) {
-    let visible = |text: &str| text.replace(char::is_control, "\u{fffd}");
     match value {
-        serde_json::Value::String(text) => *text = visible(text),
+        serde_json::Value::String(text) => *text = crate::visible(text),
         serde_json::Value::Array(all) => all.iter_mut().for_each(clean),
         serde_json::Value::Object(all) => {
-            *all = std::mem::take(all).into_iter().map(|(name, value)| (visible(&name), value)).collect();
+            *all = std::mem::take(all).into_iter().map(|(name, value)| (crate::visible(&name), value)).collect();
             all.values_mut().for_each(clean);
         }
         _ => {}

@@ -664,9 +664,8 @@ fn located(origin: &str, text: &str, error: &toml::de::Error) -> HostError {
     // What the whole file lacks stands in no line of it.
     let lacks = error.message().strip_prefix("missing field `").filter(|_| start == 0);
     let key = lacks.map_or(key, |lacks| lacks.trim_end_matches('`'));
-    let visible = |text: &str| text.replace(char::is_control, "\u{fffd}");
-    let key = visible(key).chars().take(LONGEST_QUOTE).collect();
-    HostError::Toml { origin: origin.to_owned(), line, key, why: visible(error.message()) }
+    let key = crate::visible(key).chars().take(LONGEST_QUOTE).collect();
+    HostError::Toml { origin: origin.to_owned(), line, key, why: crate::visible(error.message()) }
 }
 
 /// The link-local address with the same lower half.
