@@ -5,8 +5,8 @@ mod common;
 
 use common::{Net, Setup, Weather, net};
 use mrc_core::path::EvState;
-use mrc_core::{EndpointConfig, Event, EventMask, Instant, PortMask, QpState};
-use mrc_wire::PortNum;
+use mrc_core::{EndpointConfig, Event, EventMask, Instant, PortMask, ProfileState, QpState, RtrAttr, RtsAttr};
+use mrc_wire::{PortNum, Psn, Qpn};
 
 const QPS: usize = 40;
 
@@ -100,6 +100,50 @@ fn commands_that_overtake_each_other_end_in_order() {
         settle(net, 0);
         assert!((0..QPS).all(|qp| net.sides[0].info(qp).evs.denied == 1));
     });
+}
+
+/// A command that has not reached all queue pairs ends with its profile: it does not deny an EV of the profile that takes its slot.
+//= EV-014 test
+#[test]
+fn a_command_to_an_ev_does_not_outlive_its_profile() {
+    for reprogrammed in [false, true] {
+        net(1, &few(), Weather::default(), |net| {
+            let (now, profile, peer) = (net.now, net.sides[0].profile.unwrap(), net.sides[0].peer.unwrap());
+            let handles = net.sides[0].qps.clone();
+            let engine = &mut net.sides[0].engine;
+            let mut evs = [mrc_core::EvReport::EMPTY; 1];
+            engine.query_evs(profile, 0, &mut evs).unwrap();
+            engine.set_ev_state(now, profile, &evs[0].ev, EvState::Denied, false).unwrap();
+            for &qp in &handles {
+                engine.modify_to_reset(qp).unwrap();
+            }
+            let auto = mrc_core::EvProfileConfig {
+                mode: mrc_core::EvMode::Auto,
+                format: mrc_core::path::EvFormat::UDP,
+                fields: &[],
+                count: 16,
+                min_active: 0,
+                events: mrc_core::EvEventMask::default(),
+                paths: &[],
+            };
+            let profile = if reprogrammed {
+                engine.set_ev_profile_state(profile, ProfileState::Offline).unwrap();
+                profile
+            } else {
+                engine.destroy_ev_profile(profile).unwrap();
+                engine.open_ev_profile(7).unwrap()
+            };
+            engine.configure_ev_profile(profile, &auto).unwrap();
+            engine.set_ev_profile_state(profile, ProfileState::Online).unwrap();
+            for &qp in &handles {
+                engine.modify_to_init(qp).unwrap();
+                engine.modify_to_rtr(now, qp, &RtrAttr::software(peer, Qpn::new(77), Psn::new(0), profile)).unwrap();
+                engine.modify_to_rts(now, qp, &RtsAttr::software(Psn::new(0))).unwrap();
+            }
+            settle(net, 0);
+            assert!((0..QPS).all(|qp| net.sides[0].info(qp).evs.denied == 0), "reprogrammed: {reprogrammed}");
+        });
+    }
 }
 
 /// A port that is down is not used at once, however few queue pairs have heard of it; one that comes back wakes them all.

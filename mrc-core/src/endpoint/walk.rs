@@ -13,6 +13,8 @@ use mrc_wire::PortNum;
 
 /// Commands to EVs that may be under way at once.
 const COMMANDS: usize = 8;
+/// Index of no profile.
+const NO_PROFILE: u32 = u32::MAX;
 
 /// What a controller said of an EV.
 #[derive(Clone, Copy, Debug)]
@@ -73,6 +75,13 @@ impl Walk {
     /// Whether one more command finds room.
     pub(super) fn takes_command(&self) -> bool {
         !self.commands.is_full()
+    }
+
+    /// Commands to EVs of a profile that no QP uses have no effect any more. They keep their places until their round ends.
+    pub(super) fn forget_commands(&mut self, profile: u32) {
+        for command in self.commands.ring.iter_mut().filter(|command| command.profile == profile) {
+            command.profile = NO_PROFILE;
+        }
     }
 }
 

@@ -163,7 +163,7 @@ impl Endpoint<'_> {
             (from, to) => return Err(ProfileError::State { from, to }),
         }
         self.profile_slot(profile)?.info.state = to;
-        self.forget_op_paths(profile.slot());
+        self.forget_use(profile.slot());
         Ok(())
     }
 
@@ -180,8 +180,15 @@ impl Endpoint<'_> {
         let (generation, untold) = (slot.generation.wrapping_add(1), slot.untold);
         *slot = EvProfileSlot { generation, untold, ..EvProfileSlot::EMPTY };
         self.free_profiles.freed(profile.slot());
-        self.forget_op_paths(profile.slot());
+        self.forget_use(profile.slot());
         Ok(())
+    }
+
+    /// No QP uses the profile, whose entries may become others: commands to its EVs that are under way are for nobody.
+    //= EV-014
+    fn forget_use(&mut self, index: u32) {
+        self.walk.forget_commands(index);
+        self.forget_op_paths(index);
     }
 
     /// No peer draws paths for endpoint operations from this profile any more. A peer that is in use takes those of another of
