@@ -3,7 +3,8 @@
 //! One rule, three forms: [`PacketFilter::matches`] in plain Rust (the yardstick of the tests), an XDP program
 //! (`bpf/xdp.rs`) and a classic socket filter (`bpf/classic.rs`).
 //!
-//! A frame is taken when it is untagged Ethernet and
+//! A frame is taken when it is Ethernet that belongs to no VLAN (untagged, or with one 802.1Q tag of VLAN 0, which carries a
+//! priority alone) and
 //! * IPv6 with next header 41 or 43 (SRv6 without or with SRH), destination under one of [`PacketFilter::sids`], or
 //! * IPv6 with next header 17, or unfragmented IPv4 without options and protocol 17, to one of the UDP ports and one of
 //!   [`PacketFilter::addresses`].
@@ -58,6 +59,10 @@ pub struct PacketFilter {
     pub addresses: Vec<IpAddr>,
 }
 
+/// EtherType of an 802.1Q tag.
+pub(crate) const ETHERTYPE_VLAN: u16 = 0x8100;
+/// Bits of a tag that name the VLAN; 0 is none.
+pub(crate) const VLAN_ID: u16 = 0x0fff;
 /// Where the destination is in an Ethernet frame, and the length of the Ethernet header in front of it.
 pub(crate) const IPV6_DESTINATION: usize = 14 + 24;
 /// As [`IPV6_DESTINATION`], of IPv4.
@@ -106,7 +111,19 @@ impl PacketFilter {
     }
 
     /// Whether the Ethernet frame is ours.
+    //= ETH-002
     pub fn matches(&self, frame: &[u8]) -> bool {
+        let half = |at: usize| Some(u16::from_be_bytes([*frame.get(at)?, *frame.get(at + 1)?]));
+        match (half(12), half(14)) {
+            // Shorter by the tag: the addresses in front of the EtherType are not looked at.
+            (Some(ETHERTYPE_VLAN), Some(tag)) => {
+                tag & VLAN_ID == 0 && frame.get(4..).is_some_and(|behind| self.matches_untagged(behind))
+            }
+            _ => self.matches_untagged(frame),
+        }
+    }
+
+    fn matches_untagged(&self, frame: &[u8]) -> bool {
         let byte = |at: usize| frame.get(at).copied();
         let half = |at: usize| Some(u16::from_be_bytes([byte(at)?, byte(at + 1)?]));
         let udp_at = |at: usize| half(at + 2).is_some_and(|port| self.used_ports().contains(&port));

@@ -314,9 +314,10 @@ fn bare_packets_are_taken_at_our_addresses_alone() {
 }
 
 /// The kernel takes the tag out of what a packet socket gets, and needs no VLAN interface for that.
+//= ETH-002 test
 #[test]
-fn a_frame_with_a_tag_is_not_ours() {
-    let Some(pair) = Pair::new("a_frame_with_a_tag_is_not_ours", 1500) else {
+fn a_frame_of_a_vlan_is_not_ours_and_one_with_a_priority_alone_is() {
+    let Some(pair) = Pair::new("a_frame_of_a_vlan_is_not_ours_and_one_with_a_priority_alone_is", 1500) else {
         return;
     };
     for kind in KINDS {
@@ -325,8 +326,12 @@ fn a_frame_with_a_tag_is_not_ours() {
         let tagged = [&plain[..12], &[0x81, 0x00, 0x00, 0x05], &plain[12..]].concat();
         send(&mut a, &tagged);
         send(&mut a, &plain);
-        assert_eq!(receive(&mut b, 1), [plain], "{kind:?}");
+        assert_eq!(receive(&mut b, 1), [&plain[..]], "{kind:?}");
         assert_eq!(receive_now(&mut b), 0, "{kind:?}");
+        let priority = [&plain[..12], &[0x81, 0x00, 0xb0, 0x00], &plain[12..]].concat();
+        send(&mut a, &priority);
+        let got = receive(&mut b, 1);
+        assert_eq!(got, [if kind == Kind::Raw { plain } else { priority }], "{kind:?}");
     }
 }
 

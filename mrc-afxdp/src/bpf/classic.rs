@@ -1,7 +1,7 @@
 //! The same rule as a classic socket filter, for the raw-socket port. A load beyond the packet rejects it. The kernel takes
-//! VLAN tags out of the packet before it runs the filter, and says that there was one.
+//! VLAN tags out of the packet before it runs the filter, and says what was in them.
 
-use crate::filter::{IPV4_DESTINATION, IPV6_DESTINATION, PacketFilter, Sid};
+use crate::filter::{IPV4_DESTINATION, IPV6_DESTINATION, PacketFilter, Sid, VLAN_ID};
 
 /// One classic instruction as the kernel lays it out (`struct sock_filter`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,10 +25,13 @@ pub(crate) const RETURN: u16 = 0x06;
 
 /// Load from here: whether the packet had a VLAN tag (`SKF_AD_OFF + SKF_AD_VLAN_TAG_PRESENT`).
 pub(crate) const VLAN_TAG_PRESENT: u32 = 0xffff_f000 + 48;
+/// Load from here: priority and VLAN of that tag (`SKF_AD_OFF + SKF_AD_VLAN_TAG`).
+pub(crate) const VLAN_TAG: u32 = 0xffff_f000 + 44;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Label {
     Next,
+    Untagged,
     Ipv6,
     Ipv4,
     Ipv4Address,
@@ -111,7 +114,7 @@ impl Assembler {
 
 /// The filter as instructions; returns the whole packet or nothing.
 pub(crate) fn program(filter: &PacketFilter) -> Vec<Insn> {
-    use Label::{Drop, Ipv4, Ipv4Address, Ipv6, Ipv6Address, Next, Sids, Skip, Take};
+    use Label::{Drop, Ipv4, Ipv4Address, Ipv6, Ipv6Address, Next, Sids, Skip, Take, Untagged};
     let mut asm = Assembler::default();
     let far_drop = |asm: &mut Assembler, code, k, on: bool| {
         let after = Skip(asm.code.len());
@@ -121,7 +124,11 @@ pub(crate) fn program(filter: &PacketFilter) -> Vec<Insn> {
         asm.label(after);
     };
     asm.op(LOAD_U8, VLAN_TAG_PRESENT);
-    far_drop(&mut asm, JUMP_EQ, 0, false);
+    asm.test(JUMP_EQ, 0, Untagged, Next);
+    asm.op(LOAD_U16, VLAN_TAG);
+    far_drop(&mut asm, JUMP_ANY_BIT, u32::from(VLAN_ID), true);
+
+    asm.label(Untagged);
     asm.op(LOAD_U16, 12);
     asm.test(JUMP_EQ, 0x0800, Ipv4, Next);
     far_drop(&mut asm, JUMP_EQ, 0x86dd, false);

@@ -91,8 +91,8 @@ fn load(address: u64, bytes: usize, frame: &[u8], queue: u32) -> Result<u64, Str
     }
 }
 
-/// Runs a classic filter on a frame whose VLAN tag, if it was `tagged`, was taken out; true means "take".
-pub(super) fn run_classic(program: &[classic::Insn], frame: &[u8], tagged: bool) -> Result<bool, String> {
+/// Runs a classic filter on a frame whose VLAN tag, if it had one, was taken out; true means "take".
+pub(super) fn run_classic(program: &[classic::Insn], frame: &[u8], tag: Option<u16>) -> Result<bool, String> {
     let mut accumulator = 0u32;
     let mut pc = 0usize;
     for _ in 0..10_000 {
@@ -100,7 +100,8 @@ pub(super) fn run_classic(program: &[classic::Insn], frame: &[u8], tagged: bool)
         pc += 1;
         let mut branch = |test: bool| pc += usize::from(if test { insn.yes } else { insn.no });
         match insn.code {
-            classic::LOAD_U8 if insn.k == classic::VLAN_TAG_PRESENT => accumulator = u32::from(tagged),
+            classic::LOAD_U8 if insn.k == classic::VLAN_TAG_PRESENT => accumulator = u32::from(tag.is_some()),
+            classic::LOAD_U16 if insn.k == classic::VLAN_TAG => accumulator = u32::from(tag.unwrap_or(0)),
             classic::LOAD_U32 | classic::LOAD_U16 | classic::LOAD_U8 => {
                 let bytes = match insn.code {
                     classic::LOAD_U32 => 4,

@@ -32,6 +32,13 @@ __attribute__((section("xdp"), used)) int mrc(struct context *context)
 
 	if (d + 38 > end)
 		return PASS;
+	if (field16(12) == be16(0x8100)) {
+		if (field16(14) & be16(0x0fff))
+			return PASS;
+		d += 4;
+		if (d + 38 > end)
+			return PASS;
+	}
 	if (field16(12) == be16(0x0800)) {
 		if (d[14] != 0x45 || d[23] != 17 || (field16(20) & be16(0x3fff)))
 			return PASS;

@@ -1,6 +1,6 @@
 //! The XDP program: ours goes to the XSKMAP entry of its queue, everything else to the kernel.
 
-use crate::filter::{IPV4_DESTINATION, IPV6_DESTINATION, PacketFilter, Sid};
+use crate::filter::{ETHERTYPE_VLAN, IPV4_DESTINATION, IPV6_DESTINATION, PacketFilter, Sid, VLAN_ID};
 
 /// One eBPF instruction as the kernel lays it out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,13 +34,17 @@ const EXIT: u8 = 0x95;
 /// Source register value that says "the immediate is a map's file descriptor".
 const PSEUDO_MAP_FD: u8 = 1;
 
-// Register use: r6 context, r2 start of packet, r3 its end, r4 bound under test, r5 field under test.
+// Register use: r6 context, r2 start of packet (4 bytes on behind a tag), r3 its end, r4 bound under test, r5 field under test.
 const CONTEXT_DATA: i16 = 0;
 const CONTEXT_DATA_END: i16 = 4;
 const CONTEXT_QUEUE: i16 = 16;
 
+/// The shortest packet of interest: Ethernet, IPv4, UDP ports.
+const SHORTEST: i32 = 14 + 20 + 4;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Label {
+    Untagged,
     Ipv4,
     Ipv4Address,
     Ipv6Address,
@@ -127,8 +131,17 @@ pub(crate) fn program(filter: &PacketFilter, map_fd: i32) -> Vec<Insn> {
     asm.op(MOVE, 6, 1, 0, 0);
     asm.load(LOAD_U32, 2, 1, CONTEXT_DATA);
     asm.load(LOAD_U32, 3, 1, CONTEXT_DATA_END);
-    asm.need(14 + 20 + 4); // the shortest packet of interest: IPv4, UDP ports
+    asm.need(SHORTEST);
     asm.load(LOAD_U16, 5, 2, 12);
+    asm.jump(JUMP_NE_IMM, 5, 0, half(ETHERTYPE_VLAN), Label::Untagged);
+    asm.load(LOAD_U16, 5, 2, 14); // priority and VLAN of the tag
+    asm.op(AND_IMM, 5, 0, 0, half(VLAN_ID));
+    asm.jump(JUMP_NE_IMM, 5, 0, 0, Label::Pass);
+    asm.op(ADD_IMM, 2, 0, 0, 4); // behind the tag everything has the offsets of an untagged frame
+    asm.need(SHORTEST);
+    asm.load(LOAD_U16, 5, 2, 12);
+
+    asm.label(Label::Untagged);
     asm.jump(JUMP_EQ_IMM, 5, 0, half(0x0800), Label::Ipv4);
     asm.jump(JUMP_NE_IMM, 5, 0, half(0x86dd), Label::Pass);
 
