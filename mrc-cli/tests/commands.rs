@@ -1,8 +1,10 @@
 //! What every command has in common: the version, exit codes, completions, manual pages, and any folder to start in.
 
 use std::io::Read as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 fn mrc(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_mrc")).args(arguments).current_dir("/").output().expect("mrc runs")
@@ -10,8 +12,10 @@ fn mrc(arguments: &[&str]) -> Output {
 
 /// As somebody without rights.
 fn unprivileged(arguments: &[&str]) -> Output {
-    // The program may lie where only root can read.
-    let copy = std::env::temp_dir().join(format!("mrc-commands-{}-{}", std::process::id(), arguments.len()));
+    static COPIES: AtomicU32 = AtomicU32::new(0);
+    // The program may lie where only root can read. Tests run side by side.
+    let number = COPIES.fetch_add(1, Ordering::Relaxed);
+    let copy = std::env::temp_dir().join(format!("mrc-commands-{}-{number}", std::process::id()));
     std::fs::copy(env!("CARGO_BIN_EXE_mrc"), &copy).unwrap();
     let output = match effective_uid() {
         0 => Command::new("setpriv")
@@ -101,6 +105,24 @@ fn exit_codes_mean_the_same_everywhere() {
     for arguments in [&["lab", "up"][..], &["lab", "down"], &["conform", "--serve", "--iface", "lo"]] {
         let output = unprivileged(arguments);
         assert_eq!(code(&output), 3, "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+/// It said that there is no such file.
+#[test]
+fn a_capture_in_a_folder_that_may_not_be_entered_is_no_missing_file() {
+    let folder = std::env::temp_dir().join(format!("mrc-closed-{}", std::process::id()));
+    std::fs::create_dir(&folder).unwrap();
+    let file = folder.join("capture.pcap");
+    std::fs::write(&file, [0; 24]).unwrap();
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o000)).unwrap();
+    let output = unprivileged(&["decode", file.to_str().unwrap()]);
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o700)).unwrap();
+    let missing = unprivileged(&["decode", "/no/such.pcap"]);
+    std::fs::remove_dir_all(&folder).unwrap();
+    for (output, wanted) in [(output, "capture.pcap: Permission denied"), (missing, "there is no file /no/such.pcap")] {
+        let says = String::from_utf8_lossy(&output.stderr);
+        assert!(code(&output) == 2 && says.contains(wanted), "{wanted}: {says}");
     }
 }
 

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use crate::out::{self, errln, outln};
 use crate::usage::usage;
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{anyhow, bail};
 use mrc_conform::Packet;
 use mrc_verbs_shim::host::HostFile;
 use mrc_wire::{Frame, Ip, Reject, WireConfig, icrc, parse_frame};
@@ -129,10 +129,21 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     result?;
     if decoded == 0 {
-        errln!("no MRC packet in the input; other UDP ports are chosen with --dport");
+        errln!("{}", nothing_decoded(number, refused.keys().copied()));
         return Ok(ExitCode::FAILURE);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What may be the cause that none of so many packets was one of MRC, by the reasons of all of them.
+fn nothing_decoded(packets: u64, mut reasons: impl Iterator<Item = &'static str>) -> &'static str {
+    if packets == 0 {
+        "no packet in the input"
+    } else if reasons.all(|why| why == SNAPPED.0) {
+        "no MRC packet can be read: the capture ends within their headers, which tcpdump -s 256 keeps"
+    } else {
+        "no MRC packet in the input; other UDP ports are chosen with --dport"
+    }
 }
 
 /// Name and meaning of what is wrong with a packet.
@@ -408,12 +419,15 @@ fn read(input: &Path, mut each: impl FnMut(&Captured) -> ControlFlow<()>) -> any
     if name == "-" {
         return capture::read(io::stdin().lock(), "standard input", each);
     }
-    if input.exists() {
-        let file = File::open(input).with_context(|| format!("cannot read {name}")).map_err(usage)?;
-        return capture::read(file, &name, each);
-    }
-    if name.contains(['/', '.']) {
-        return Err(usage(anyhow!("there is no file {name}")));
+    match File::open(input) {
+        Ok(file) => return capture::read(file, &name, each),
+        Err(error) if name.contains(['/', '.']) || input.exists() => {
+            return Err(usage(match error.kind() {
+                io::ErrorKind::NotFound => anyhow!("there is no file {name}"),
+                _ => anyhow!(error).context(format!("cannot read {name}")),
+            }));
+        }
+        Err(_) => {}
     }
     let bytes = hex(&name).map_err(usage)?;
     let _ = each(&capture::frame(None, bytes.len(), bytes));
@@ -449,6 +463,14 @@ mod tests {
 
     fn parsed(packet: &Captured) -> Frame {
         parse(&packet.bytes, packet.wire_len, &WireConfig::default()).unwrap()
+    }
+
+    #[test]
+    fn what_is_said_of_a_capture_without_mrc_follows_from_its_packets() {
+        let says = |packets, reasons: &[&'static str]| nothing_decoded(packets, reasons.iter().copied());
+        assert_eq!(says(0, &[]), "no packet in the input");
+        assert!(says(3, &["snapped"]).contains("tcpdump -s 256") && !says(3, &["snapped"]).contains("--dport"));
+        assert!(says(3, &["snapped", "udp_bad"]).contains("--dport"));
     }
 
     #[test]

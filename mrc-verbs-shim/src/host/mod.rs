@@ -280,8 +280,15 @@ impl HostFile {
     pub fn configured_path() -> Result<PathBuf, HostError> {
         match mrc_afxdp::trusted_env(CONFIG_VARIABLE) {
             Some(name) => Ok(name.into()),
-            None if Path::new(CONFIG_PATH).exists() => Ok(CONFIG_PATH.into()),
-            None => Err(HostError::None { path: CONFIG_PATH.to_owned() }),
+            None => Self::standard_path(Path::new(CONFIG_PATH)),
+        }
+    }
+
+    /// A file in a folder that this user may not enter may exist: reading it says so.
+    fn standard_path(path: &Path) -> Result<PathBuf, HostError> {
+        match path.try_exists() {
+            Ok(false) => Err(HostError::None { path: path.display().to_string() }),
+            Ok(true) | Err(_) => Ok(path.to_owned()),
         }
     }
 

@@ -179,6 +179,17 @@ fn names_that_no_log_or_folder_can_have_are_refused() {
     }
 }
 
+/// Only a file that is not there is one to write.
+#[test]
+fn the_standard_file_in_a_folder_that_may_not_be_entered_is_no_missing_one() {
+    // Nothing can be below a file: who looks gets an error, as without the right to enter, also as root.
+    let nowhere = std::env::current_exe().unwrap().join("mrc.toml");
+    let path = HostFile::standard_path(&nowhere).unwrap();
+    assert!(HostFile::read(&path).unwrap_err().to_string().starts_with("cannot read "));
+    let error = HostFile::standard_path(Path::new("/no/such/mrc.toml")).unwrap_err().to_string();
+    assert!(error.starts_with("no configuration: /no/such/mrc.toml does not exist"), "{error}");
+}
+
 /// `mrc doctor` and the libraries print this error.
 #[test]
 fn what_an_error_quotes_of_a_file_neither_steers_nor_fills_a_terminal() {

@@ -62,7 +62,11 @@ pub fn read(
             Some(tool) => {
                 return Err(usage(anyhow!("{name} is compressed: `{tool} -dc FILE | mrc decode -` reads it")));
             }
-            None => return Err(usage(anyhow!("{name} is neither pcap nor pcapng"))),
+            None => {
+                return Err(usage(anyhow!(
+                    "{name} is neither pcap nor pcapng; if Wireshark opens it, `editcap FILE OUT.pcapng` converts it"
+                )));
+            }
         },
     };
     result.with_context(|| match count {
@@ -248,7 +252,11 @@ mod tests {
         for len in 0..24 {
             assert!(all(&whole[..len]).1.is_err_and(|error| error.to_string().contains('x')), "{len}");
         }
-        assert!(all(&b"GIF89a"[..]).1.is_err_and(|error| error.to_string().contains("x is neither")));
+        assert!(
+            all(&b"GIF89a"[..])
+                .1
+                .is_err_and(|error| error.to_string().contains("x is neither pcap nor pcapng; if Wireshark"))
+        );
     }
 
     #[test]
