@@ -108,6 +108,15 @@ fn exit_codes_mean_the_same_everywhere() {
     }
 }
 
+#[test]
+fn who_is_not_root_hears_that_of_each_command_of_the_lab() {
+    for arguments in [&["lab", "status"][..], &["lab", "trial"], &["mapper", "trial"]] {
+        let output = unprivileged(arguments);
+        let says = String::from_utf8_lossy(&output.stderr);
+        assert!(code(&output) == 3 && says.contains("root is needed for network namespaces"), "{arguments:?}: {says}");
+    }
+}
+
 /// It said that there is no such file.
 #[test]
 fn a_capture_in_a_folder_that_may_not_be_entered_is_no_missing_file() {

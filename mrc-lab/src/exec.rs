@@ -12,7 +12,7 @@ use nix::sched::{CloneFlags, setns};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Missing {
     /// Not root.
-    #[error("root is needed to make network namespaces: run as root or with sudo")]
+    #[error("root is needed for network namespaces: run as root or with sudo")]
     Root,
     /// No `ip` program.
     #[error("`ip` is missing: install the package iproute2 (6.1 or newer)")]

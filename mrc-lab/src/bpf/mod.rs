@@ -129,6 +129,10 @@ fn verifier((errno, log): (Errno, String)) -> std::io::Error {
 /// # Errors
 /// What is missing, with its cure.
 pub fn impair_requirements() -> Result<(), Missing> {
+    // Else the first thing that is refused would be named, which is a map of the program.
+    if !nix::unistd::geteuid().is_root() {
+        return Err(Missing::Root);
+    }
     let quiet = Impairment::default();
     let (program, _map) =
         load(&words(&quiet, 0, false, false)).map_err(|error| Missing::Bpf(verifier(error).to_string()))?;
