@@ -311,6 +311,19 @@ fn pages_say_how_many_scripts_there_are() {
 }
 
 #[test]
+fn the_page_of_counters_has_each_of_them_and_no_other() {
+    let page = std::fs::read_to_string(root().join("docs/counters.md")).unwrap();
+    let first_cells = page.lines().filter(|line| line.starts_with("| `")).filter_map(|line| line.split('|').nth(1));
+    let names = first_cells.flat_map(|cell| cell.split('`').skip(1).step_by(2));
+    let mut there: Vec<&str> = names.collect();
+    let mut all = Vec::new();
+    mrc_core::Stats::default().for_each(|name, _| all.push(name));
+    there.sort_unstable();
+    all.sort_unstable();
+    assert_eq!(there, all);
+}
+
+#[test]
 fn the_book_has_every_page() {
     let docs = root().join("docs");
     let summary = std::fs::read_to_string(docs.join("SUMMARY.md")).unwrap();

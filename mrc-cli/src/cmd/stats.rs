@@ -14,6 +14,7 @@ Examples:
   watch -n 1 mrc stats       again and again
 
 Shows `mrc write-bw`, `mrc write-lat` and programs over our libibverbs, of the same user. `mrc top` shows more.
+docs/counters.md says what each number counts.
 Exit codes: 0 shown, 1 nothing runs, 2 usage.")]
 pub struct Args {
     /// Only this process
