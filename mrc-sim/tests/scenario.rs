@@ -257,7 +257,7 @@ fn a_trace_file_waits_for_its_lines() {
         ("# \n0,3,9,20000\n", "t.csv:2: ", "hosts are 0 to 3"),
         ("0,1,1,20000\n", "t.csv:1: ", "do not send to themselves"),
         ("0,0,1,0\n", "t.csv:1: ", "1 to 2147483648 bytes"),
-        ("0,0,1,2147483649\n", "t.csv:1: ", "1 to 2147483648 bytes"),
+        ("0,0,1,2147483649\n", "t.csv:1: ", "2147483649 bytes: a message has at most 2147483648"),
         ("# nothing\n\n", "t.csv ", "holds no message"),
     ] {
         std::fs::write(folder.join("t.csv"), trace).unwrap();
