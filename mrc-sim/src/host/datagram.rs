@@ -71,10 +71,7 @@ impl Datagram {
     }
 
     fn parse(bytes: &[u8]) -> Option<Self> {
-        if *bytes.get(54..58)?.last_chunk()? != UDP_PORT.to_be_bytes() {
-            return None;
-        }
-        let body: &[u8; BODY_LEN] = bytes.get(BODY_AT..)?.first_chunk()?;
+        let body = body(bytes)?;
         let word = |at: usize| u32::from_be_bytes([body[at], body[at + 1], body[at + 2], body[at + 3]]);
         let (ack, congested) = (body[24] != 0, bytes[15] >> 4 & 3 == 3);
         Some(Self {
@@ -93,6 +90,20 @@ impl Datagram {
     pub fn answer(&self) -> Self {
         Self { from: self.to, to: self.from, ack: true, ..*self }
     }
+}
+
+/// What stands behind the UDP header of such a packet; `None` for anything else.
+#[inline]
+fn body(head: &[u8]) -> Option<&[u8; BODY_LEN]> {
+    let is_datagram = *head.get(54..58)?.last_chunk()? == UDP_PORT.to_be_bytes();
+    head.get(BODY_AT..)?.first_chunk().filter(|_| is_datagram)
+}
+
+/// The message of such a packet; `None` for anything else.
+#[inline]
+pub(crate) fn datagram_message(head: &[u8]) -> Option<u32> {
+    let message = body(head)?[8..].first_chunk()?;
+    Some(u32::from_be_bytes(*message))
 }
 
 /// One line about such a packet, as `mrc decode` writes them for MRC; `None` for anything else.

@@ -20,6 +20,7 @@ use mrc_core::{Instant, PortMask};
 use mrc_wire::PortNum;
 
 pub use self::any::AnyTransport;
+pub(crate) use self::datagram::datagram_message;
 pub use self::datagram::{Datagram, datagram_line, next_port};
 pub use self::ideal::{Ideal, WireBytes};
 pub use self::memory::Memory;

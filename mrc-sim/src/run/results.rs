@@ -497,7 +497,8 @@ pub struct Results {
     pub digest: String,
     /// Fingerprint of every transmission and delivery.
     pub fabric_digest: String,
-    /// Data packets that reached their host after one that was sent later on the same queue pair.
+    /// Data packets that reached their host after one that was sent later on the same queue pair; of datagrams, which have none, after one
+    /// of the same message.
     #[serde(default)]
     pub reordered_packets: u64,
     /// Changes of path of queue pairs that keep to one path.

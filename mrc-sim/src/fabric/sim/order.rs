@@ -1,8 +1,9 @@
-//! The order in which data packets reach their hosts, by queue pair.
+//! The order in which data packets reach their hosts, by queue pair; that of datagrams by message, because they have no queue pair.
 
 use mrc_core::Prefetch;
 
 use super::super::packet::Packet;
+use crate::host::datagram_message;
 use crate::prefetch::Caches;
 
 /// First byte of the receiving queue pair's number, 24 bits, behind Ethernet, IPv6, UDP and five bytes of the BTH.
@@ -25,7 +26,7 @@ impl Order {
         Caches.prefetch_all(key(packet).and_then(latest));
     }
 
-    /// Whether a packet with payload comes after one that its host sent later to the same queue pair. A retransmission
+    /// Whether a packet with payload comes after one that its host sent later to the same queue pair, or of the same message. A retransmission
     /// counts as sent when it is retransmitted. `host` counts from the first that is here.
     pub(super) fn is_late(&mut self, host: u32, packet: &Packet) -> bool {
         let Some(qpn) = key(packet) else { return false };
@@ -89,19 +90,25 @@ impl Latest {
     }
 }
 
-/// The number of the queue pair of a packet with payload.
+/// The number of the queue pair of a packet with payload, or of a datagram's message.
 fn key(packet: &Packet) -> Option<u32> {
     if packet.payload.len == 0 || packet.is_trimmed() {
         return None;
     }
     let header = packet.header();
+    if let Some(message) = datagram_message(header) {
+        return Some(message);
+    }
     let at = QPN + if header.get(NEXT_HEADER) == Some(&IPV6) { IPV6_LEN } else { 0 };
     Some(header.get(at..at + 3)?.iter().fold(0, |sum, &byte| sum << 8 | u32::from(byte)))
 }
 
 #[cfg(test)]
 mod tests {
+    use mrc_wire::PortNum;
+
     use super::*;
+    use crate::host::Datagram;
 
     fn packet(qpn: u8, sent: u32) -> Packet {
         let mut packet = Packet::new();
@@ -145,6 +152,16 @@ mod tests {
         assert!(behind_two(7, 9) && behind_two(8, 4));
         let mut late = |host, qpn, sent| order.is_late(host, &packet(qpn, sent));
         assert!(!late(3, 1, u32::MAX) && !late(3, 1, 2) && late(3, 1, u32::MAX), "numbers wrap");
+        let mut datagram = |from: u32, message, sent| {
+            let mut packet = Packet::new();
+            let (offset, bytes, entropy) = (0, 100, 50_000);
+            let data = Datagram { from, to: 5, message, offset, bytes, ack: false, entropy, marked: false };
+            data.write(PortNum::from_plane(0), &mut packet);
+            packet.payload.sent = sent;
+            order.is_late(5, &packet)
+        };
+        assert!(!datagram(1, 8, 10) && !datagram(2, 9, 4), "messages of two hosts to one have orders of their own");
+        assert!(datagram(1, 8, 9) && !datagram(2, 9, 11));
         let mut probe = packet(7, 1);
         probe.payload.len = 0;
         assert!(!order.is_late(1, &probe), "only payload counts");
