@@ -504,6 +504,24 @@ mod reunion {
         assert!(moves > 3, "the first path was free {} times of 12", 12 - moves);
     }
 
+    /// Section 3.7: a flow moves at most once in an interval, though two bottlenecks name it. It takes the first path that is free of both.
+    #[test]
+    fn a_flow_that_is_named_twice_moves_once() {
+        let mut leaf = reunion();
+        let own = leaf.uplink(&mut packet(0, 4, 1)) as u8;
+        for bottleneck in [[UP, 0, own], [DOWN, 1, own]] {
+            let mut order = with(packet(4, 0, 0), &[NOTIFICATION, 1]);
+            order.scratch[8..].copy_from_slice(&super::super::ip::flow(&packet(0, 4, 1)).to_be_bytes());
+            order.control = true;
+            order.set_header_len(61);
+            order.header_mut()[58..61].copy_from_slice(&bottleneck);
+            leaf.at_us(10.0).forward(&mut order);
+        }
+        leaf.at_us(49.999).fire(0);
+        let first = (0..4).find(|&path| path != own).unwrap();
+        assert_eq!(leaf.at_us(50.1).uplink(&mut packet(0, 4, 1)), u16::from(first));
+    }
+
     /// No free path: the flow stays.
     #[test]
     fn without_a_free_path_a_flow_stays() {

@@ -320,7 +320,8 @@ impl Reunion {
         self.arm(ctx);
     }
 
-    /// Section 3.6 and algorithm 2. Links that a notification names are closed for all flows that move now.
+    /// Section 3.6 and algorithm 2. Links that a notification names are closed for all flows that move now. A flow that is named for two
+    /// bottlenecks moves once (section 3.7): all of them are closed to it.
     fn reroute(&mut self, ctx: &SwitchCtx<'_>) {
         let own = self.place.index;
         let mut counts: BTreeMap<Link, usize> = BTreeMap::new();
@@ -333,7 +334,8 @@ impl Reunion {
         for link in orders.iter().flat_map(|order| &order.avoid) {
             counts.insert(*link, usize::MAX / 2);
         }
-        for order in orders {
+        let mut named = BTreeSet::new();
+        for order in orders.iter().filter(|order| named.insert(order.flow)) {
             let Some(flow) = self.flows.get_mut(&order.flow) else { continue };
             let all = ctx.all_uplinks();
             let free = |path: &u8| {
