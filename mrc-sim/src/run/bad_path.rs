@@ -1,5 +1,7 @@
 //! How long a scheme goes on using links that a fault struck: samples of what switches offer to them.
 
+use std::collections::BTreeSet;
+
 use mrc_core::Instant;
 
 use super::results::BadPath;
@@ -22,6 +24,15 @@ struct Sample {
     even: f64,
 }
 
+/// What is wrong with a link.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Wrong {
+    Carrier,
+    Rate,
+    /// Packets are lost, changed or late.
+    Bits,
+}
+
 /// The links that faults strike, and what was offered to them.
 pub(super) struct BadLinks {
     /// Ports of switches on both ends, with their tiers.
@@ -39,13 +50,14 @@ impl BadLinks {
         let topology = &built.topology;
         let from = built.faults.iter().map(|(at, _)| *at).min()?;
         let mut links: Vec<LinkId> = Vec::new();
-        let (mut lasting, mut last) = (0i64, from);
+        // What is wrong with which link: it may change before it ends, where faults overlap.
+        let (mut lasting, mut last) = (BTreeSet::new(), from);
         for (at, fault) in &built.faults {
-            let (link, ends) = match *fault {
-                Fault::Cut(link) => (link, false),
-                Fault::Heal(link) => (link, true),
-                Fault::Degrade(link, spec) => (link, spec.rate_bps >= own_rate(built, link)),
-                Fault::Impair(link, spec) => (link, spec.is_none()),
+            let (link, what, ends) = match *fault {
+                Fault::Cut(link) => (link, Wrong::Carrier, false),
+                Fault::Heal(link) => (link, Wrong::Carrier, true),
+                Fault::Degrade(link, spec) => (link, Wrong::Rate, spec.rate_bps >= own_rate(built, link)),
+                Fault::Impair(link, spec) => (link, Wrong::Bits, spec.is_none()),
                 // All links of a switch: which they are follows from the topology alone, and none of them heals alone.
                 Fault::SwitchDown(_) | Fault::SwitchUp(_) | Fault::Silent(_) | Fault::Loud(_) => return None,
             };
@@ -55,10 +67,14 @@ impl BadLinks {
             if !links.contains(&link) {
                 links.push(link);
             }
-            lasting += if ends { -1 } else { 1 };
+            if ends {
+                lasting.remove(&(link, what));
+            } else {
+                lasting.insert((link, what));
+            }
             last = last.max(*at);
         }
-        let until = if lasting <= 0 { last } else { Instant::FAR };
+        let until = if lasting.is_empty() { last } else { Instant::FAR };
         let tier = |port: PortId| topology.tier(port);
         let ports: Vec<_> =
             links.iter().flat_map(|link| [link.lower(), link.upper()]).map(|port| (port, tier(port))).collect();
@@ -143,6 +159,27 @@ mod tests {
 
     fn us(us: u64) -> Instant {
         Instant::from_nanos(us * 1_000)
+    }
+
+    /// A fault that changes into another one of its kind before it ends lasts until that ends.
+    #[test]
+    fn faults_that_overlap_end_with_the_last_one() {
+        let fault = |kind: &str, link: &str, at: u32, lasting: u32| {
+            format!("[[fault]]\nkind = {kind}\ntarget = [\"p0-t0a-{link}\"]\nat_us = {at}\nfor_us = {lasting}\n")
+        };
+        let [one, two] = ["\"slow\"\ngbps = 1", "\"slow\"\ngbps = 2"];
+        let (loss, jitter) = ("\"loss\"\nprobability = 0.1", "\"jitter\"\njitter_us = 1");
+        for (faults, until) in [
+            (fault(one, "t1a", 10, 100) + &fault(two, "t1a", 50, 100), us(150)),
+            (fault(loss, "t1a", 10, 100) + &fault(jitter, "t1a", 50, 20), us(110)),
+            (fault("\"link-down\"", "t1a", 10, 10) + &fault(loss, "t1b", 5, 100), us(105)),
+            (fault(one, "t1a", 10, 100) + &fault(two, "t1a", 50, 100).replace("for_us = 100", ""), Instant::FAR),
+        ] {
+            let text = format!("[[workload]]\n{faults}");
+            let built = crate::scenario::load_str("t.toml", &text, std::path::Path::new("."), &[], None).unwrap();
+            let bad = BadLinks::of(&built).unwrap();
+            assert_eq!((bad.until, bad.from < us(11)), (until, true), "{faults}");
+        }
     }
 
     #[test]
