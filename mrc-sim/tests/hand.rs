@@ -171,6 +171,19 @@ fn the_busiest_link_of_samples_that_are_joined_is_as_busy_as_it_was() {
     }
 }
 
+/// A frame keeps its rate when that of its link changes. 4186 bytes at 1 Gb/s take 33.488 us, and the link has 100 Gb/s again from 20 us
+/// on: until 30 us they are 1 % of it, then the rest of them and a second frame.
+#[test]
+fn a_frame_that_began_on_a_slow_link_leaves_slowly() {
+    let text = "sample_us = 5\n[topology]\nt0 = 1\n[transport]\nkind = \"line-rate\"\n[[workload]]\nfrom = 0\nto = 1\nbytes = 8192\n\
+        [[fault]]\nkind = \"slow\"\ngbps = 1\ntarget = [\"p0-hA\"]\nfor_us = 20\n";
+    let options = mrc_sim::run::Options { links: true, ..Default::default() };
+    let outcome = common::outcome(&common::load(text, &[], Some(1)), &options);
+    let rows = outcome.links.iter().filter(|row| row.upwards && row.link == "p0-hA");
+    let percent: Vec<f64> = rows.map(|row| row.percent).take(7).collect();
+    assert_eq!(percent, [100.0, 100.0, 100.0, 100.0, 1.0, 1.0, 7.4]);
+}
+
 /// However short a sample is, a frame counts in those in which it leaves: a busy link shows 100 % in each of them.
 #[test]
 fn a_frame_longer_than_a_sample_counts_in_each() {

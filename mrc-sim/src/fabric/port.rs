@@ -356,10 +356,15 @@ impl Port {
         now < self.busy_until
     }
 
-    /// Bytes of the frame that is being sent which have not left yet.
-    pub(crate) fn unsent_bytes(&self, now: u64) -> u64 {
+    /// When the latest frame will have left, or left.
+    pub(crate) fn busy_until(&self) -> u64 {
+        self.busy_until
+    }
+
+    /// Bytes of the frame that is being sent, at `frame_bps`, which have not left yet.
+    pub(crate) fn unsent_bytes(&self, now: u64, frame_bps: u64) -> u64 {
         let ns = u128::from(self.busy_until.saturating_sub(now));
-        (ns * u128::from(self.link.rate_bps) / 8_000_000_000) as u64
+        (ns * u128::from(frame_bps) / 8_000_000_000) as u64
     }
 
     pub(crate) fn queued_bytes(&self) -> u32 {

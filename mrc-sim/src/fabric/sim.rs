@@ -402,8 +402,9 @@ impl<H: Host> Sim<H> {
 
     /// Bytes that have left by one egress port, to the bit that leaves now: its counters have the whole frame that is being sent.
     pub fn sent_bytes(&self, port: PortId) -> u64 {
-        let port = &self.ports[port.0 as usize];
-        port.counters().tx_bytes.saturating_sub(port.unsent_bytes(self.now.as_nanos()))
+        let of = &self.ports[port.0 as usize];
+        let frame_bps = self.capacity.frame_bps(port.0, of.busy_until(), of.link().rate_bps);
+        of.counters().tx_bytes.saturating_sub(of.unsent_bytes(self.now.as_nanos(), frame_bps))
     }
 
     /// What the link behind one egress port could have sent so far, at the rates that it had.

@@ -30,7 +30,7 @@ impl<H: Host> Sim<H> {
         for port in [link.lower(), link.upper()] {
             let far = self.ports[port.peer().0 as usize].ingress_ns();
             let port_of = &mut self.ports[port.0 as usize];
-            self.capacity.close(port.0, self.now.as_nanos(), port_of.link().rate_bps);
+            self.capacity.close(port.0, self.now.as_nanos(), port_of.link().rate_bps, port_of.busy_until());
             port_of.set_link(spec, far);
         }
     }
