@@ -321,7 +321,8 @@ pub struct WorkloadKeys {
     /// below a leaf makes every hop of a ring leave its leaf.
     pub interleave: Option<u32>,
     /// Rings that share the vector and run side by side, as collective libraries have them; pieces that follow one another in
-    /// a tree. 1 by default, 2 of `tree-all-reduce`: every second one goes through its second tree.
+    /// a tree. 1 by default, 2 of `tree-all-reduce`: every second one goes through its second tree. No effect on an all-to-all and
+    /// on `neighbours`.
     pub channels: Option<u32>,
     /// Messages of a rank in an all-to-all under way at once, as libraries that go through their peers in turn have
     /// them; all by default.
@@ -402,7 +403,8 @@ pub enum LoadOfKey {
     /// The links of the hosts that take part.
     #[default]
     Host,
-    /// The links from T0s upwards, of flows that leave their leaf; those that do not come on top.
+    /// The links from T0s upwards, of flows that leave their leaf; those that do not come on top. A half of the fabric's hosts has half
+    /// of these links, wherever they are.
     Uplink,
 }
 
