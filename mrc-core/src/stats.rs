@@ -174,7 +174,7 @@ stats! {
     rx_marked,
     /// Trimmed packets received.
     rx_trimmed,
-    /// Answers merged because a QP owed more than it can remember.
+    /// Answers that a later one of the same QP made needless, or that found no room.
     answers_merged,
     /// EVs that became ASSUMED_BAD.
     ev_assumed_bad,
