@@ -67,7 +67,7 @@ struct mrc_core_import;
 #define MRC_CORE_E_NO_USABLE_EV (-11) /* The EV profile has no usable entry for this QP. */
 #define MRC_CORE_E_LOCAL_KEY (-12) /* The L_Key names no region of the QP's protection domain. */
 #define MRC_CORE_E_LOCAL_BOUNDS (-13) /* The local range leaves its region. */
-#define MRC_CORE_E_TOO_LONG (-14) /* The message needs more than 2^23 packets, half of the PSN space (path MTU 256 only). */
+#define MRC_CORE_E_TOO_LONG (-14) /* The message needs more than 2^23 packets, half of the PSN space (path MTU 256 only), or is empty and reject_zero_len is set. */
 #define MRC_CORE_E_NO_WRITE_IMM (-15) /* The peer takes no writes with immediate. */
 #define MRC_CORE_E_OTHER (-16) /* An error this version of the interface has no number for. */
 #define MRC_CORE_E_IMAGE (-17) /* The image of an endpoint is refused; the detail says why. */

@@ -60,7 +60,7 @@ pub const MRC_CORE_E_NO_USABLE_EV: i32 = -11;
 pub const MRC_CORE_E_LOCAL_KEY: i32 = -12;
 /// The local range leaves its region.
 pub const MRC_CORE_E_LOCAL_BOUNDS: i32 = -13;
-/// The message needs more than 2^23 packets, half of the PSN space (path MTU 256 only).
+/// The message needs more than 2^23 packets, half of the PSN space (path MTU 256 only), or is empty and reject_zero_len is set.
 pub const MRC_CORE_E_TOO_LONG: i32 = -14;
 /// The peer takes no writes with immediate.
 pub const MRC_CORE_E_NO_WRITE_IMM: i32 = -15;

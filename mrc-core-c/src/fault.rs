@@ -188,7 +188,7 @@ pub extern "C" fn mrc_core_error_text(code: i32) -> mrc_core_text {
         MRC_CORE_E_NO_USABLE_EV => "the EV profile has no usable entry for this QP",
         MRC_CORE_E_LOCAL_KEY => "the L_Key names no region of this protection domain",
         MRC_CORE_E_LOCAL_BOUNDS => "the local range leaves its memory region",
-        MRC_CORE_E_TOO_LONG => "the message is too long for this path MTU",
+        MRC_CORE_E_TOO_LONG => "the message is too long for this path MTU, or empty where those are refused",
         MRC_CORE_E_NO_WRITE_IMM => "the peer accepts no write with immediate",
         MRC_CORE_E_OTHER => "refused",
         MRC_CORE_E_IMAGE => "the image of an endpoint is refused",

@@ -9,7 +9,7 @@ use mrc_wire::{Body, Ev, Extension, PacketView, SackRepr, WireConfig};
 
 use crate::fabric::{Packet, Report};
 
-/// Reports that wait for the answer of the engine to their probe; an engine that answers fewer loses the oldest.
+/// Reports that wait for the answer of the engine to their probe; an engine that answers fewer loses all of them.
 const WAITING: usize = 4_096;
 
 /// What the selectors of a host take for the bandwidth of a path.
