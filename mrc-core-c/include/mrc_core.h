@@ -226,7 +226,8 @@ struct mrc_core_limits {
     uint32_t wimm;
     /* EVs of a QP, active and backup, 1 to 4096. */
     uint32_t evs;
-    /* EVs a QP rotates through at most, 1 to `evs`. */
+    /* EVs a QP rotates through at most, 1 to `evs`; no fewer than the planes
+     * that its EV profile uses. */
     uint32_t active_evs;
     /* Completion queues, 1 to 65536. */
     uint32_t cqs;

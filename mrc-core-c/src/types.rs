@@ -36,7 +36,7 @@ pub struct mrc_core_limits {
     pub wimm: u32,
     /// EVs of a QP, active and backup, 1 to 4096.
     pub evs: u32,
-    /// EVs a QP rotates through at most, 1 to `evs`.
+    /// EVs a QP rotates through at most, 1 to `evs`; no fewer than the planes that its EV profile uses.
     pub active_evs: u32,
     /// Completion queues, 1 to 65536.
     pub cqs: u32,

@@ -26,7 +26,7 @@ pub struct Limits {
     pub wimm: usize,
     /// EVs of a QP, active and backup, 1..=4096.
     pub evs: usize,
-    /// EVs a QP rotates through at most, 1..=`evs`.
+    /// EVs a QP rotates through at most, 1..=`evs`; no fewer than the planes that its EV profile uses.
     pub active_evs: usize,
     /// Completion queues, 1..=65536.
     pub cqs: usize,

@@ -17,18 +17,29 @@ fn address(last: u8) -> [u8; 16] {
 
 /// An endpoint with a peer, a profile and a QP in INIT.
 fn in_init(check: impl FnOnce(&mut Endpoint<'_>, QpHandle, PeerHandle, EvProfileHandle)) {
-    let mut storage = OwnedStorage::new(Limits { mpr: 8, wimm: 32, ..Limits::default() }).unwrap();
+    in_init_over(1, Limits { mpr: 8, wimm: 32, ..Limits::default() }, check);
+}
+
+/// The same over so many planes, with four EVs.
+fn in_init_over(
+    ports: u8,
+    limits: Limits,
+    check: impl FnOnce(&mut Endpoint<'_>, QpHandle, PeerHandle, EvProfileHandle),
+) {
+    let mut storage = OwnedStorage::new(limits).unwrap();
     let mut cfg = EndpointConfig::default();
     cfg.gids[0] = Some(Ip::V6(address(1)));
-    cfg.ports[0] = Some(PortConfig { mac: [2; 6], sid: None, addr: None });
-    let mut engine = Endpoint::new(cfg, storage.lend(), 1).unwrap();
     let mut planes = [None; MAX_PORTS];
-    planes[0] = Some(PlanePath { next_hop: [4; 6], outer_src: None });
+    for plane in 0..ports {
+        cfg.ports[usize::from(plane)] = Some(PortConfig { mac: [2 + 2 * plane; 6], sid: None, addr: None });
+        planes[usize::from(plane)] = Some(PlanePath { next_hop: [4; 6], outer_src: None });
+    }
+    let mut engine = Endpoint::new(cfg, storage.lend(), 1).unwrap();
     let (local, remote) = (Ip::V6(address(1)), Ip::V6(address(2)));
     let config = PeerConfig { local, remote, planes, route: Route::Plain, hop_limit: 64 };
     let peer = engine.add_peer(&config).unwrap();
     let mut entries = [EvEntry::new(Ev(0), PortNum::from_plane(0)); 4];
-    compact_profile(&mut entries, 1, 4, 8).unwrap();
+    compact_profile(&mut entries, ports, 4, 8).unwrap();
     let profile = engine.create_ev_profile(&entries).unwrap();
     let cq = engine.create_cq().unwrap();
     let qp = engine.create_qp(&QpInit { pd: Pd(0), send_cq: cq, recv_cq: cq }).unwrap();
@@ -38,6 +49,18 @@ fn in_init(check: impl FnOnce(&mut Endpoint<'_>, QpHandle, PeerHandle, EvProfile
 
 fn state(engine: &Endpoint<'_>, qp: QpHandle) -> QpState {
     engine.qp_info(qp).unwrap().state
+}
+
+/// Each plane has an EV in rotation, so that fewer than planes would leave one unused.
+#[test]
+fn fewer_evs_in_rotation_than_planes_are_refused_by_the_name_of_the_limit() {
+    for (active_evs, expected) in [(1, Err(ModifyError::Range("limits.active_evs"))), (2, Ok(()))] {
+        in_init_over(2, Limits { active_evs, ..Limits::default() }, |engine, qp, peer, profile| {
+            let rtr = RtrAttr::software(peer, Qpn::new(17), Psn::new(5), profile);
+            engine.modify_to_rtr(Instant::ZERO, qp, &rtr).unwrap();
+            assert_eq!(engine.modify_to_rts(Instant::ZERO, qp, &RtsAttr::software(Psn::new(9))), expected);
+        });
+    }
 }
 
 //= QP-003 test

@@ -179,6 +179,7 @@ impl Endpoint<'_> {
             slot.paths.set_usable_ports(ports);
             return Err(match error {
                 PathError::Knob(text) => ModifyError::Range(text),
+                PathError::StorageTooSmall { .. } => ModifyError::Range("limits.active_evs"),
                 _ => ModifyError::NoUsableEv,
             });
         }
