@@ -95,6 +95,43 @@ at = { fault = "down", scheme = ["ecmp"] }
 why = "one path <for ever> does not leave"
 "#;
 
+/// Without `sweep.json` nothing says what results are of that are in the folder already.
+#[test]
+fn results_of_another_run_are_not_taken_for_those_of_a_point() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("sweep-others");
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).expect("a folder for the test");
+    std::fs::write(folder.join("short.toml"), SCENARIO).expect("the scenario");
+    std::fs::write(folder.join("short-sweep.toml"), "scenario = \"short.toml\"\nseeds = [1, 2]\n").expect("the sweep");
+    let first = digests(&folder, "out", "1");
+    let sweep = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mrc"));
+        let output = command.args(["sim", "sweep", "short-sweep.toml", "-o", "out"]).current_dir(&folder).output();
+        let output = output.expect("mrc starts");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let manifest = folder.join("out/sweep.json");
+    std::fs::remove_file(&manifest).expect("sweep.json");
+    assert_eq!(digests(&folder, "out", "1"), first, "its own results");
+
+    std::fs::remove_file(&manifest).expect("sweep.json");
+    std::fs::copy(folder.join("out/seed1.json"), folder.join("out/seed2.json")).expect("results of another seed");
+    for _ in 0..2 {
+        let (code, error) = sweep();
+        assert!(code == Some(2) && error.contains("out/seed2.json is of another run"), "{code:?} {error}");
+    }
+    std::fs::remove_file(folder.join("out/seed2.json")).expect("results");
+    std::fs::write(folder.join("short.toml"), SCENARIO.replace("200000", "100000")).expect("another scenario");
+    let (code, error) = sweep();
+    assert!(code == Some(2) && error.contains("out/seed1.json is of another run"), "{code:?} {error}");
+
+    // What cannot be read is no result, and no reason to say that all is well.
+    std::fs::remove_dir_all(folder.join("out")).expect("out");
+    std::fs::create_dir_all(folder.join("out/seed1.json")).expect("a folder in place of results");
+    let (code, error) = sweep();
+    assert!(code != Some(0) && error.contains("cannot read out/seed1.json"), "{code:?} {error}");
+}
+
 #[test]
 fn a_comparison_runs_in_parts_and_ends_in_a_verdict() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("sweep-compared");

@@ -133,7 +133,8 @@ fn record(
     kept.into()
 }
 
-/// Writes `packets` as pcapng; `interface` names the place in the file.
+/// Writes `packets` as pcapng; `interface` names the place in the file. No packet is shorter there than its bytes, which readers of
+/// captures would take for damage: those of a simulation may be, where a scenario gives packets sizes of its own.
 ///
 /// # Errors
 /// The file cannot be written.
@@ -159,11 +160,34 @@ pub fn write_pcapng(path: &Path, interface: &str, snaplen: u32, packets: &[Captu
             .write_pcapng_block(EnhancedPacketBlock {
                 interface_id: 0,
                 timestamp: packet.at,
-                original_len: packet.len,
+                original_len: packet.len.max(packet.bytes.len() as u32),
                 data: packet.bytes.as_slice().into(),
                 options: vec![],
             })
             .map_err(broken)?;
     }
     writer.into_inner().flush().map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use pcap_file::pcapng::{Block, PcapNgReader};
+
+    use super::*;
+
+    #[test]
+    fn no_packet_of_a_file_is_shorter_than_its_bytes() {
+        let path = std::env::temp_dir().join(format!("mrc-lab-capture-{}", std::process::id()));
+        let packet = |len, bytes| CapturedPacket { at: Duration::ZERO, len, bytes: vec![0; bytes] };
+        write_pcapng(&path, "p0-hA", 256, &[packet(64, 110), packet(4_226, 110)]).unwrap();
+        let mut reader = PcapNgReader::new(File::open(&path).unwrap()).unwrap();
+        let mut sizes = Vec::new();
+        while let Some(block) = reader.next_block() {
+            if let Block::EnhancedPacket(packet) = block.unwrap() {
+                sizes.push((packet.original_len, packet.data.len()));
+            }
+        }
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(sizes, [(110, 110), (4_226, 110)]);
+    }
 }

@@ -41,7 +41,8 @@ impl Digest {
 /// One captured frame: header bytes only, as a capture with a short snap length.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Captured {
-    /// When its first bit left, or its last bit arrived: at the link, before any latency of the switch there.
+    /// When its first bit left, or its last bit arrived, at the link, before any latency of the switch there. At a switch that cuts
+    /// through, its first 64 bytes count in place of its last bit.
     pub at: Instant,
     /// The tapped port.
     pub port: PortId,

@@ -305,7 +305,7 @@ pub struct Timeline {
     pub drops: Vec<u64>,
     /// Packets trimmed so far.
     pub trims: Vec<u64>,
-    /// Packets marked so far.
+    /// Marks set so far; a packet has one for each queue that marks it.
     pub marks: Vec<u64>,
 }
 
@@ -457,7 +457,7 @@ pub struct Results {
     pub control_packets: u64,
     /// Packets trimmed.
     pub trims: u64,
-    /// Packets marked.
+    /// Marks set; a packet has one for each queue that marks it.
     pub marks: u64,
     /// Pauses told to a port.
     pub pauses: u64,

@@ -183,7 +183,7 @@ pub(super) fn results<T: Transport>(
         scenario: scenario.name.clone(),
         about: scenario.about.clone(),
         set: options.set.clone(),
-        resolved: toml::to_string(scenario).unwrap_or_default(),
+        resolved: scenario.resolved(),
         folder: built.folder.display().to_string(),
         program: options.program.clone(),
         command: options.command.clone(),

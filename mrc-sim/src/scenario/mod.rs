@@ -101,6 +101,13 @@ pub struct Scenario {
     pub fault: Vec<FaultKeys>,
 }
 
+impl Scenario {
+    /// A TOML file that gives the same run: presets and changes are in it.
+    pub fn resolved(&self) -> String {
+        toml::to_string(self).unwrap_or_default()
+    }
+}
+
 impl Default for Scenario {
     fn default() -> Self {
         Self {
@@ -192,7 +199,8 @@ pub struct QueueKeys {
     pub trim_bytes: Option<u32>,
     /// The same at the last hop; 1.5 plane BDP by default.
     pub trim_last_hop_bytes: Option<u32>,
-    /// Bytes of a trimmed packet on the wire; packets that are no longer are not trimmed.
+    /// Bytes of a trimmed packet on the wire; packets that are no longer are not trimmed. A size below that of the headers
+    /// stands for their size alone: the receiver still reads them. Below that of a probe, probes are trimmed, too.
     pub trimmed_bytes: u32,
     /// Who is trimmed when the queue is full.
     pub trim_victim: VictimKey,

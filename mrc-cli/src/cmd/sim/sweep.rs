@@ -216,10 +216,10 @@ impl Args {
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let choice = Choice::of(args).map_err(usage)?;
-    let (manifest, scenario_file) = read(&args.file, &choice).map_err(usage)?;
+    let (manifest, scenario) = read(&args.file, &choice).map_err(usage)?;
     let all = choice.points(&manifest).map_err(usage)?;
     std::fs::create_dir_all(&args.out).with_context(|| format!("cannot create {}", args.out.display()))?;
-    keep_manifest(&args.out, &manifest).map_err(usage)?;
+    keep_manifest(&args.out, &manifest, &scenario).map_err(usage)?;
     if let Some(path) = &args.slurm {
         return emit(path, &slurm(args, all.len())?, all.len());
     }
@@ -241,7 +241,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         // The runs under way end with this process.
         std::process::exit(interrupt::EXIT_CODE.into());
     })?;
-    let mut failures = run_points(args, &manifest, &scenario_file, &all, &bar)?;
+    let mut failures = run_points(args, &manifest, &scenario.name, &all, &bar)?;
     let (shortfalls, made) = judged(args, &manifest, &all)?;
     failures.extend(shortfalls);
     failures.sort();
@@ -270,7 +270,7 @@ pub fn about(file: &Path, check: bool) -> anyhow::Result<String> {
 }
 
 /// Reads the sweep file; the points chosen are checked before the first one runs, each with one seed.
-fn read(file: &Path, choice: &Choice) -> anyhow::Result<(Manifest, PathBuf)> {
+fn read(file: &Path, choice: &Choice) -> anyhow::Result<(Manifest, Source)> {
     let (manifest, scenario) = lay_out(file)?;
     let mut checked: HashSet<&[String]> = HashSet::new();
     for point in choice.points(&manifest)?.into_iter().map(|nth| &manifest.points[nth]) {
@@ -280,7 +280,7 @@ fn read(file: &Path, choice: &Choice) -> anyhow::Result<(Manifest, PathBuf)> {
             scenario.check(&point.set, point.seed).with_context(which)?;
         }
     }
-    Ok((manifest, scenario.name))
+    Ok((manifest, scenario))
 }
 
 /// Reads the sweep file and lays out its points; the second value is its scenario.
@@ -293,6 +293,7 @@ fn lay_out(file: &Path) -> anyhow::Result<(Manifest, Source)> {
     let mut points = vec![Point { name: String::new(), at: BTreeMap::new(), seed: None, set: assignments(&sweep.set) }];
     let mut axes = Vec::new();
     let mut changed: BTreeMap<String, String> = BTreeMap::new();
+    let of_all: Vec<String> = sweep.set.keys().map(|key| key_of(key)).collect();
     for (nth, axis) in sweep.axis.iter().enumerate() {
         let (mut name, cases) = cases(axis).with_context(|| format!("{}: axis {}", file.display(), nth + 1))?;
         if axes.contains(&name) {
@@ -302,8 +303,12 @@ fn lay_out(file: &Path) -> anyhow::Result<(Manifest, Source)> {
         }
         // Each point would hold the value of the second one, under the name of both.
         let keys: BTreeSet<String> = cases.iter().flat_map(|(_, set)| set).map(|change| key_of(change)).collect();
-        if let Some((other, key)) = keys.iter().find_map(|key| Some((changed.get(key)?, key))) {
+        if let Some((key, other)) = keys.iter().find_map(|key| same_place(&changed, key)) {
             bail!("{}: two axes change {key}: {other} and {name}", file.display());
+        }
+        let lost = keys.iter().find_map(|key| of_all.iter().find(|of_all| is_within(of_all, key)));
+        if let Some(lost) = lost {
+            bail!("{}: axis {name} replaces the table that {lost} of `set` lies in", file.display());
         }
         changed.extend(keys.into_iter().map(|key| (key, name.clone())));
         points = cross(&points, &name, &cases);
@@ -403,6 +408,18 @@ fn key_of(change: &str) -> String {
     key.replace('[', ".").replace(']', "").trim().to_owned()
 }
 
+/// Whether a key lies in the table that the other one names.
+fn is_within(key: &str, table: &str) -> bool {
+    key.strip_prefix(table).is_some_and(|rest| rest.starts_with('.'))
+}
+
+/// The axis that changes a key too, or a key within it, or a table around it; and the innermost of the two keys.
+fn same_place<'a>(changed: &'a BTreeMap<String, String>, key: &'a str) -> Option<(&'a str, &'a str)> {
+    let (other, axis) =
+        changed.iter().find(|(other, _)| *other == key || is_within(other, key) || is_within(key, other))?;
+    Some((if is_within(other, key) { other } else { key }, axis))
+}
+
 /// Changes as `--set` takes them.
 pub fn assignments(table: &toml::Table) -> Vec<String> {
     table.iter().map(|(key, value)| format!("{key}={}", text_of(value))).collect()
@@ -414,16 +431,23 @@ pub fn text_of(value: &toml::Value) -> String {
 }
 
 /// The folder belongs to one sweep.
-fn keep_manifest(out: &Path, manifest: &Manifest) -> anyhow::Result<()> {
+fn keep_manifest(out: &Path, manifest: &Manifest, scenario: &Source) -> anyhow::Result<()> {
     let path = out.join(MANIFEST);
     if let Ok(text) = std::fs::read_to_string(&path) {
         let old: Manifest = serde_json::from_str(&text).with_context(|| format!("{} is damaged", path.display()))?;
         ensure!(
             old == *manifest,
-            "{} holds another sweep, or this one before it was changed: choose another folder or remove it",
+            "{} holds another sweep, or this one before it was changed: choose another folder, or remove this one",
             out.display()
         );
         return Ok(());
+    }
+    // Nothing says what results are of that are there already: those of another run would be taken for a point's.
+    for point in &manifest.points {
+        let file = result_file(out, point);
+        let Some(results) = read_results(&file)? else { continue };
+        let wanted = scenario.load(&point.set, point.seed)?.scenario.resolved();
+        ensure!(results.resolved == wanted, "{} is of another run: remove it or choose another folder", file.display());
     }
     super::keep(&path, serde_json::to_string_pretty(manifest)?)
 }
@@ -484,7 +508,10 @@ fn judged(args: &Args, manifest: &Manifest, points: &[usize]) -> anyhow::Result<
 
 /// The results of a point, if it has any.
 fn read_results(path: &Path) -> anyhow::Result<Option<Results>> {
-    let Ok(text) = std::fs::read_to_string(path) else { return Ok(None) };
+    let text = match std::fs::read_to_string(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        text => text.with_context(|| format!("cannot read {}", path.display()))?,
+    };
     let damaged = || format!("{} is damaged: remove it, and the same command runs its point again", path.display());
     serde_json::from_str(&text).map(Some).with_context(damaged)
 }
@@ -677,6 +704,24 @@ mod tests {
         std::fs::write(&file, format!("scenario = \"s.toml\"\n[[axis]]\nname = \"size\"\n{one}\n{both}")).unwrap();
         let error = read(&file, &Choice::default()).unwrap_err().to_string();
         assert!(error.contains("two axes change workload.0.bytes: size and bytes"), "{error}");
+        // A table has the keys of its own value alone.
+        let scheme = "name = \"scheme\"\ncases = [{ label = \"a\", set = { \"topology.scheme\" = { gap_us = 3 } } }]";
+        for axes in [
+            [scheme, "key = \"topology.scheme.gap_us\"\nvalues = [5]"],
+            ["key = \"topology.scheme.gap_us\"\nvalues = [5]", scheme],
+        ] {
+            std::fs::write(&file, format!("scenario = \"s.toml\"\n[[axis]]\n{}\n[[axis]]\n{}", axes[0], axes[1]))
+                .unwrap();
+            let error = read(&file, &Choice::default()).unwrap_err().to_string();
+            assert!(error.contains("two axes change topology.scheme.gap_us: "), "{error}");
+        }
+        let of_all = "set = { \"topology.scheme.gap_us\" = 5 }";
+        std::fs::write(&file, format!("scenario = \"s.toml\"\n{of_all}\n[[axis]]\n{scheme}")).unwrap();
+        let error = read(&file, &Choice::default()).unwrap_err().to_string();
+        assert!(
+            error.contains("axis scheme replaces the table that topology.scheme.gap_us of `set` lies in"),
+            "{error}"
+        );
         // One of the two seeds would count, under the name of both.
         for both in [axis("seed"), "set = { seed = 9 }\n".to_owned()] {
             std::fs::write(&file, format!("scenario = \"s.toml\"\nseeds = [1, 2]\n{both}")).unwrap();
