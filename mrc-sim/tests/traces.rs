@@ -465,6 +465,7 @@ fn topologies_of_htsim_that_cannot_be_are_refused() {
         ("Oversubscribed 4", "Oversubscribed 2", "tier 0: Oversubscribed 2, and 800 Gb/s from below go over 200 Gb/s"),
         ("Oversubscribed 4", "Oversubscribd 4", "line 12: `Oversubscribd 4`: did you mean oversubscribed?"),
         ("Radix_Up 2", "Radix_Up 2\nRadix_Up 2", "the key is there already"),
+        ("Tier 0", "Tier 0\nBundle 2", "tier 0: Bundle 2: a host has one link"),
         ("Radix_Up 2", "Radix_Up 1048576", "tier 0: no radix_up from 1 to 1048575"),
     ] {
         std::fs::write(folder.join("wide.topo"), tiny.replace(from, to)).unwrap();
@@ -502,6 +503,8 @@ fn broken_traces_name_the_place_and_the_reason() {
     refused("a.cm", "Nodes 4\n0->9 id 1 start 0 size 5\n", "line 2: `0->9 id 1 start 0 size 5`: hosts are 0 to 3");
     refused("a.cm", "Nodes 4\n0->1 id 1 trigger 5 size 5\n", "line 2: trigger 5 is fired by no connection");
     refused("a.cm", "Nodes 4\n0->1 id 1 start 0 size 0\n", "no size");
+    refused("a.cm", "Nodes 4\n0->1 id 1 start 0 size 5 size 6\n", "size is there already");
+    refused("a.cm", "Nodes 4\n0->1 id 1 start 0 size 5 start 0\n", "start is there already");
     refused(
         "a.cm",
         "Nodes 4\n0->1 id 1 start 0 size 2147483649\n",

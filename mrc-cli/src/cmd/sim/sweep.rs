@@ -403,13 +403,13 @@ fn join(name: &str, label: &str) -> String {
 }
 
 /// The key that a change is of, in one of its spellings: `workload[0].bytes` is `workload.0.bytes`.
-fn key_of(change: &str) -> String {
+pub fn key_of(change: &str) -> String {
     let key = change.split('=').next().unwrap_or_default();
     key.replace('[', ".").replace(']', "").trim().to_owned()
 }
 
 /// Whether a key lies in the table that the other one names.
-fn is_within(key: &str, table: &str) -> bool {
+pub fn is_within(key: &str, table: &str) -> bool {
     key.strip_prefix(table).is_some_and(|rest| rest.starts_with('.'))
 }
 

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use super::pool::{self, Estimate};
 use super::ready::Source;
-use super::sweep::assignments;
-use crate::out::{outln, writable};
+use super::sweep::{assignments, is_within, key_of};
+use crate::out::{errln, outln, writable};
 use crate::usage::usage;
 
 /// Arguments of `mrc sim tune`.
@@ -35,8 +35,8 @@ A tuning file names a scenario, what is to be small or large, and the sides with
   knob = [{ key = \"transport.roce.qps\", values = [1, 8] }, { key = \"queue.ecn_max_percent\", values = [1, 10, 100] }]
 
 The search goes through the knobs of a side once, in their order: it runs all values of a knob with the search's seed and keeps the
-best, or the default where none is better. A run that does not complete is worse than any that does; for `goodput` a planned
-end (`until = \"limit\"`) is as good.
+best, or the default where none is better. A run that does not complete is worse than any that does, as are values that do not
+go together; for `goodput` a planned end (`until = \"limit\"`) is as good.
 
 Exit codes: 0 all runs completed, 1 some did not, 2 usage or a file that cannot be.")]
 pub struct Args {
@@ -180,8 +180,17 @@ fn read(file: &Path) -> anyhow::Result<(Source, Tuning)> {
     }
     let beside = text.beside(&tuning.scenario);
     let source = beside.or_else(|error| Source::find(&tuning.scenario).map_err(|_| error))?;
-    for side in &tuning.side {
+    for (nth, side) in tuning.side.iter().enumerate() {
         let of_side = || format!("{name}: side `{}`", side.name);
+        ensure!(tuning.side[..nth].iter().all(|other| other.name != side.name), "{} is there twice", of_side());
+        let keys: Vec<String> = side.knob.iter().map(|knob| key_of(&knob.key)).collect();
+        for (nth, key) in keys.iter().enumerate() {
+            // The last one alone would hold, and both would be reported.
+            let meets = |other: &&String| *other == key || is_within(other, key) || is_within(key, other);
+            if let Some(other) = keys[..nth].iter().find(meets) {
+                anyhow::bail!("{}: two knobs change {}", of_side(), if other.len() > key.len() { other } else { key });
+            }
+        }
         ensure!(
             !side.set.contains_key("seed") && side.knob.iter().all(|knob| knob.key != "seed"),
             "{}: `seed` and `seeds` of the file say which seeds run",
@@ -247,7 +256,14 @@ fn measure(
     let next = || queue.lock().expect("no worker panics with the lock").next();
     let one = || -> anyhow::Result<()> {
         while let Some((nth, (set, seed))) = next() {
-            let built = source.load(set, Some(*seed)).map_err(usage)?;
+            // Each value was checked beside the defaults; beside other values it may be none.
+            let built = match source.load(set, Some(*seed)) {
+                Ok(built) => built,
+                Err(error) => {
+                    errln!("mrc: {error}: no run with {}", set.join(", "));
+                    continue;
+                }
+            };
             let results = run::run(&built, &Options::default(), &mut |_| {})?.results;
             found.lock().expect("no worker panics with the lock")[nth] = of.of(&results);
         }
@@ -283,7 +299,7 @@ fn print(tuning: &Tuning, rows: &[Row]) {
         let how = if how.is_empty() { "nothing".to_owned() } else { format!("{how} ({} runs)", row.searched) };
         let part = |runs: usize| if runs > 0 { format!(" ({runs} incomplete)") } else { String::new() };
         let default = cell(row.default) + &part(row.default_incomplete);
-        outln!("| {} | {default} | {}{} | {how} |", row.side, cell(row.best), part(row.incomplete));
+        outln!("| {} | {default} | {}{} | {how} |", row.side.replace('|', "\\|"), cell(row.best), part(row.incomplete));
     }
 }
 
@@ -318,6 +334,34 @@ mod tests {
         assert_eq!(row.best.unwrap().seeds, 2);
         let row = tune(&source, &tuning, &tuning.side[1], 2).unwrap();
         assert_eq!((row.tuned.len(), row.default), (0, row.best));
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn knobs_and_sides_are_there_once_and_values_that_do_not_go_together_lose() {
+        let file = |side: &str| {
+            let head = "scenario = \"s.toml\"\nseed = 1\nseeds = [2]\nmeasure = \"mean\"\n";
+            format!("{head}[[side]]\nname = \"a\"\n{side}")
+        };
+        for (side, why) in [
+            (
+                "knob = [{ key = \"queue.ecn\", values = [true] }, { key = \"queue.ecn\", values = [false] }]",
+                "two knobs change queue.ecn",
+            ),
+            ("[[side]]\nname = \"a\"\n", "side `a` is there twice"),
+        ] {
+            let folder = folder("once", &file(side));
+            let error = read(&folder.join("t.toml")).err().unwrap().to_string();
+            assert!(error.contains(why), "{error}");
+            std::fs::remove_dir_all(&folder).unwrap();
+        }
+        // Either goes with the default of the other.
+        let side = "knob = [{ key = \"queue.trim_bytes\", values = [230000] }, { key = \"queue.data_bytes\", values = [210000] }]";
+        let folder = folder("apart", &file(side));
+        let (source, tuning) = read(&folder.join("t.toml")).unwrap();
+        let apart = [vec!["queue.trim_bytes=230000".to_owned(), "queue.data_bytes=210000".to_owned()], vec![]];
+        let found = measure(&source, tuning.measure, apart.map(|set| (set, 1)).to_vec(), 1).unwrap();
+        assert!(found[0].is_none() && found[1].is_some(), "{found:?}");
         std::fs::remove_dir_all(&folder).unwrap();
     }
 

@@ -77,6 +77,15 @@ pub(super) fn connections(text: &str, group: GroupId, scale: &Scale, plan: &mut 
                 let mut done = Vec::new();
                 for pair in rest.chunks(2) {
                     let [key, value] = pair else { return Err(bad("a key without a value")) };
+                    let twice = match *key {
+                        "start" => start.is_some(),
+                        "size" => size.is_some(),
+                        "trigger" => trigger.is_some(),
+                        _ => false,
+                    };
+                    if twice {
+                        return Err(bad(&format!("{key} is there already")));
+                    }
                     if *key == "start" {
                         // htsim reads a fraction, too.
                         let picoseconds = value.parse::<f64>().ok().filter(|ps| (0.0..=1e18).contains(ps));
@@ -207,6 +216,9 @@ pub(in crate::scenario) fn topology(text: &str) -> Result<(Tiers, u32), Bad> {
         of(&tiers[tier], key).ok_or_else(|| format!("tier {tier}: no {key} from 1 to {}", LARGEST))
     };
     let bundle = |tier: usize| of(&tiers[tier], "bundle").unwrap_or(1) as u32;
+    if bundle(0) > 1 {
+        return Err(format!("tier 0: Bundle {}: a host has one link", bundle(0)));
+    }
     let latency = |tier: usize, key: &str| {
         let ns = tiers[tier].get(key).copied().unwrap_or(0);
         u32::try_from(ns).map_err(|_| format!("tier {tier}: {key} {ns}: at most {} ns", u32::MAX))
