@@ -155,7 +155,7 @@ pub enum PlacementMode {
     BeforePoll,
     /// When the driver says so ([`crate::Endpoint::placed`]), for each placement, in any order. Transport ACKs and receive
     /// completions wait for that; SACKs do not, since they say what arrived. A QP refuses packets (`NoPktBuffer`) that lie
-    /// more than `Limits::mpr * 128` PSNs beyond the oldest placement that is not finished.
+    /// `Limits::mpr * 128` PSNs or more beyond the oldest placement that is not finished.
     Reported,
 }
 

@@ -98,8 +98,8 @@ crate::handle::handle! {
 /// # Contract
 /// * **A turn** is one input (`handle_packet`, `handle_timeout`, `post_send`, `set_port`), then `poll_transmit` (or `transmit`),
 ///   `poll_completion` and `poll_event` until `None`, then sleep until [`Endpoint::next_timeout`]. Draining late costs
-///   latency, never correctness; no call fails because another was not polled. Equal instants are fine, `now` never
-///   goes back.
+///   latency, never correctness; no call but `post_endpoint_op`, whose outcomes take room, fails because another was not
+///   polled. Equal instants are fine, `now` never goes back.
 /// * **Idle is free**: an idle poll is O(1) whatever the number of QPs.
 /// * **Bounded**: one call handles one packet or fills one frame, `transmit` as many as its sink has room for;
 ///   `handle_timeout` serves each QP at most once, and `call_budget` of them at most.

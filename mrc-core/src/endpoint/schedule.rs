@@ -69,8 +69,8 @@ impl Endpoint<'_> {
     /// Writes the headers of the next frame to send into `out` (at least [`MAX_HEADER_LEN`] bytes) and says what follows
     /// them. `ports` are the ports with room for a frame; a packet for another port waits, nothing is lost.
     ///
-    /// `None`: nothing to send now. The driver appends payload, pad and ICRC (`mrc_wire::icrc`). The same frames as from
-    /// [`Endpoint::transmit`], one at a time.
+    /// `None`: nothing to send now, or `out` is too short. The driver appends payload, pad and ICRC (`mrc_wire::icrc`). The
+    /// same frames as from [`Endpoint::transmit`], one at a time.
     pub fn poll_transmit(&mut self, now: Instant, ports: PortMask, out: &mut [u8]) -> Option<Transmit> {
         let mut sink = One { ports, headers: out.first_chunk_mut()?, frame: None };
         self.transmit(now, &mut sink);
