@@ -429,8 +429,8 @@ struct mrc_core_config {
     uint8_t tail_retry_lenient;
     /* Charge a repeated tail to the retry budget no faster than the timer of a packet, whose waits grow. 0: one retry per T0. */
     uint8_t tail_retry_paced;
-    /* While so many packets of a QP whose timer ran out, and that had no answer since, are in flight, its lost ones wait, and new ones
-     * behind them: QPs that share its controller have the window. 0: no limit. */
+    /* A QP whose timer ran out, and that had no answer since, has so many packets in flight. They take nothing from the window that QPs share,
+     * and tail probes leave further and further apart, up to T0. 0: no limit. */
     uint8_t silent_packets;
     /* QPs of an EV profile take over from each other which EVs are bad. */
     uint8_t share_bad_evs;

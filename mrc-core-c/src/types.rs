@@ -248,8 +248,8 @@ pub struct mrc_core_config {
     pub tail_retry_lenient: u8,
     /// Charge a repeated tail to the retry budget no faster than the timer of a packet, whose waits grow. 0: one retry per T0.
     pub tail_retry_paced: u8,
-    /// While so many packets of a QP whose timer ran out, and that had no answer since, are in flight, its lost ones wait, and new ones
-    /// behind them: QPs that share its controller have the window. 0: no limit.
+    /// A QP whose timer ran out, and that had no answer since, has so many packets in flight. They take nothing from the window that QPs share,
+    /// and tail probes leave further and further apart, up to T0. 0: no limit.
     pub silent_packets: u8,
     /// QPs of an EV profile take over from each other which EVs are bad.
     pub share_bad_evs: u8,

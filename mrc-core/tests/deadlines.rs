@@ -6,7 +6,8 @@ use common::{Net, Setup, Weather, net};
 use mrc_core::cc::{CcConfig, NsccConfig};
 use mrc_core::path::{EvState, HopperConfig, Selector};
 use mrc_core::{
-    ErrorCause, EvReport, Event, EventMask, Instant, QpState, RetryConfig, RtsAttr, Stats, Status, Trimming,
+    EndpointConfig, ErrorCause, EvReport, Event, EventMask, Instant, QpState, RetryConfig, RtsAttr, Stats, Status,
+    Trimming,
 };
 use mrc_wire::{Body, NackReason, PortNum, Psn, WireConfig, parse_frame};
 
@@ -571,4 +572,63 @@ fn a_tail_is_probed_no_sooner_than_the_probe_limit_allows() {
         // One that asks for the probe, one that finds it unanswered, and one that lets the next one leave.
         assert!(wake_ups <= 3 * probes, "{wake_ups} wake-ups for {probes} probes");
     });
+}
+
+/// Times at which side 0 sends a tail probe to a peer that answers nothing, in nanoseconds, until `end`.
+fn tail_probes(silent_packets: u8, retry: RetryConfig, rts: fn(&mut RtsAttr), end: u64) -> Vec<u64> {
+    let tweak = match silent_packets {
+        0 => |cfg: &mut EndpointConfig| cfg.silent_packets = 0,
+        _ => |cfg: &mut EndpointConfig| cfg.silent_packets = 4,
+    };
+    net(1, &Setup { retry, tweak, rts, ..Setup::default() }, DEAD, |net| {
+        // It was idle before: nothing was owed then.
+        at(net, 5 * SECOND);
+        net.post(0, 0, 0, 20_000).unwrap();
+        let (began, mut times) = (net.now.as_nanos(), vec![]);
+        while let Some(next) = net.sides[0].engine.next_timeout().filter(|next| next.as_nanos() < began + end) {
+            let before = net.sides[0].engine.stats().tx_probe;
+            net.now = next;
+            net.sides[0].engine.handle_timeout(next);
+            net.drain(0);
+            if net.sides[0].engine.stats().tx_probe > before {
+                times.push(next.as_nanos() - began);
+            }
+        }
+        times
+    })
+}
+
+/// A tail probe follows the one before after five round trips. By the knob that keeps silent queue pairs quiet it follows no sooner than
+/// after a quarter of the silence, and no later than after T0.
+//= PROBE-006 test
+#[test]
+fn a_silent_peer_is_asked_less_and_less() {
+    const PACE: u64 = 50_000;
+    let untimed = RetryConfig { timeout: 0, ..RETRY };
+    let long = RetryConfig { timeout: 16, ..RETRY };
+    for (retry, longest) in [(untimed, 1_024 << 14), (long, 1_024 << 16)] {
+        let steady = tail_probes(0, retry, |_| (), 60_000_000);
+        assert!(steady.windows(2).all(|pair| pair[1] - pair[0] == PACE), "{steady:?}");
+        let quiet = tail_probes(4, retry, |_| (), 2 * SECOND);
+        assert_eq!(quiet[..4], steady[..4], "five round trips are a quarter of twenty");
+        for pair in quiet.windows(2) {
+            let (silent, distance) = (pair[0], pair[1] - pair[0]);
+            let want = (silent / 4).clamp(PACE, longest);
+            if retry.t0_ns().is_none_or(|t0| pair[1] < t0) {
+                assert!(distance.abs_diff(want) <= 16, "{distance} at {silent}");
+            }
+            // Behind a timeout retransmissions draw probes of their own, and how long silence lasted before is not known.
+            assert!(distance <= longest + 16, "{distance} at {silent}");
+        }
+        assert!(retry.t0_ns().is_some() || quiet.len() < 160, "{}", quiet.len());
+    }
+}
+
+/// Nobody measures a round trip of a nanosecond, but one can be set.
+//= PROBE-006 test
+#[test]
+fn tail_probes_are_a_microsecond_apart_at_least() {
+    let tiny = |rts: &mut RtsAttr| (rts.base_rtt_ns, rts.probe_rate_limit_ns) = (1, 0);
+    let times = tail_probes(0, RetryConfig { timeout: 10, ..RETRY }, tiny, 100_000);
+    assert!((50..=102).contains(&times.len()), "{} probes in 100 us", times.len());
 }

@@ -139,6 +139,8 @@ fn nobody_can_tell_that_an_endpoint_was_replaced() {
         ..Weather::default()
     };
     let nscc = CcConfig::Nscc(NsccConfig::new(10_000_000_000, 10_000, true));
+    let crowded = NsccConfig { crowds: true, max_cwnd_bytes: 900, ..NsccConfig::new(10_000_000_000, 10_000, true) };
+    let (crowded, fixed) = (CcConfig::Nscc(crowded), CcConfig::Fixed { window_bytes: 4_000 });
     let setups = [
         Setup { events: EventMask::ALL, ..Setup::default() },
         Setup {
@@ -163,6 +165,9 @@ fn nobody_can_tell_that_an_endpoint_was_replaced() {
             tweak: |cfg| cfg.turn_bytes = 2_500,
             ..Setup::default()
         },
+        // A window below a packet has a pause behind each, which lasts.
+        Setup { qps: 3, cc: vec![crowded], trimming: Trimming::On, ..Setup::default() },
+        Setup { qps: 2, cc: vec![fixed], tweak: |cfg| cfg.silent_packets = 2, ..Setup::default() },
     ];
     for (n, setup) in setups.iter().enumerate() {
         for seed in 0..4 {
@@ -259,15 +264,15 @@ fn a_foreign_image_is_refused_with_the_reason() {
     assert_eq!(refused(&other, limits, &image), Err(ImageError::Config));
     let mut later = image.clone();
     later[10] += 1;
-    assert_eq!(refused(&cfg, limits, &later), Err(ImageError::Format { have: 16, known: 15 }));
+    assert_eq!(refused(&cfg, limits, &later), Err(ImageError::Format { have: 17, known: 16 }));
     assert_eq!(refused(&cfg, limits, &[0; 100]), Err(ImageError::Foreign));
     // An error is final: nothing that follows mends it.
     let mut storage = OwnedStorage::new(limits).unwrap();
     let mut import = Import::new(cfg.clone(), storage.lend()).unwrap();
-    assert_eq!(import.feed(&later), Err(ImageError::Format { have: 16, known: 15 }));
-    assert_eq!(import.feed(&image), Err(ImageError::Format { have: 16, known: 15 }));
+    assert_eq!(import.feed(&later), Err(ImageError::Format { have: 17, known: 16 }));
+    assert_eq!(import.feed(&image), Err(ImageError::Format { have: 17, known: 16 }));
     assert!(!import.is_complete());
-    assert_eq!(import.finish().map(drop), Err(ImageError::Format { have: 16, known: 15 }));
+    assert_eq!(import.finish().map(drop), Err(ImageError::Format { have: 17, known: 16 }));
     let mut small = OwnedStorage::new(Limits { qps: 1, ..limits }).unwrap();
     let mut lent = small.lend();
     lent.limits.qps = 2;

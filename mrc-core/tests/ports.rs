@@ -290,6 +290,49 @@ fn a_qp_whose_port_returns_in_time_goes_on() {
     }
 }
 
+/// With packets in flight and no port nothing can leave: no timer runs but those that charge the budget. A port that returns is used at once,
+/// be it ours or one that the peer masked.
+//= RETRY-004, PORT-001, EPOP-005 test
+#[test]
+fn a_qp_without_a_port_sleeps_until_one_returns() {
+    let unlimited = RetryConfig { exponential: 25, timeout: 14, ..RETRY };
+    for (seed, lost) in [(0, Lost::Ours), (1, Lost::Theirs), (2, Lost::Both)] {
+        let setup = Setup { retry: unlimited, tweak: |cfg| cfg.probe_masked_ports = false, ..setup() };
+        net(seed, &setup, Weather::default(), |net| {
+            traffic(net, 30 * MS);
+            assert!(net.run(net.now.as_nanos() + MS, |net| net.sides[0].info(0).queued == 0));
+            net.sides[0].completions.clear();
+            net.post(0, 1, 0, 20_000).unwrap();
+            net.wire.clear();
+            lost.happens(net);
+            let (start, mut wake_ups) = (net.now, 0);
+            while let Some(next) = net.sides[0].engine.next_timeout().filter(|next| next.since(start) < SECOND) {
+                wake_ups += 1;
+                net.now = net.now.max(next);
+                net.sides[0].engine.handle_timeout(net.now);
+                net.drain(0);
+            }
+            // Ten retries in a second, a few timers of 20 packets, and what peers are told about ports.
+            assert!(wake_ups < 150, "{wake_ups} wake-ups");
+            net.now = start.after(SECOND);
+            net.wire.clear();
+            net.weather.dead = false;
+            if lost == Lost::Theirs {
+                // The peer could send nothing meanwhile; its update comes now.
+                forge(net, PortMask::first(PLANES));
+            } else {
+                net.sides[0].engine.set_port(net.now, PORT2, true);
+            }
+            let returned = net.now;
+            assert!(
+                net.run(returned.as_nanos() + 2 * SECOND, |net| net.completed(1)),
+                "port returned, nothing goes on"
+            );
+            assert!(net.now.since(returned) < MS, "{} ns behind the return of a port", net.now.since(returned));
+        });
+    }
+}
+
 /// Without work nothing is owed, however long the ports are away; without a budget nothing ends.
 //= RETRY-004 test
 #[test]

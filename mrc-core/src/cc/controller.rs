@@ -322,10 +322,8 @@ impl Qpcc {
     //= NSCC-021
     pub(crate) fn on_ack(&mut self, share: &mut Share, now: Instant, ack: &AckSample) {
         share.inflight = share.inflight.saturating_sub(ack.newly_bytes.into());
-        if share.settled > 0 {
-            let early = i64::from(ack.newly_bytes).min(share.settled);
-            share.settled = share.settled.saturating_sub(early);
-            share.inflight = share.inflight.saturating_add(early);
+        if share.settled > 0 || share.testing > 0 {
+            let early = share.take_settled(ack.newly_bytes);
             self.cc.on_settled(early.saturating_neg());
         }
         self.cc.on_ack(now, ack);
@@ -337,7 +335,7 @@ impl Qpcc {
     pub(crate) fn unreported_bytes(&self, share: &Share) -> u32 {
         // Sums of packets of one QP, a window of 2^23 at most: far from the ends of their type.
         let lost = share.load.rtx_backlog_bytes.cast_signed();
-        let bytes = share.inflight.wrapping_add(share.settled).wrapping_add(lost).wrapping_add(255);
+        let bytes = share.open_bytes().wrapping_add(share.settled.into()).wrapping_add(lost).wrapping_add(255);
         u32::try_from(bytes.max(0)).unwrap_or(u32::MAX)
     }
 
@@ -345,7 +343,7 @@ impl Qpcc {
     /// for peers whose congestion state does not tell how many have.
     pub(crate) fn bytes_beyond_packets(&self, share: &Share, full: u32) -> u32 {
         let packets = i64::from(share.load.inflight_pkts).saturating_mul(full.into());
-        u32::try_from(share.inflight.saturating_sub(packets).max(0)).unwrap_or(u32::MAX)
+        u32::try_from(share.open_bytes().saturating_sub(packets).max(0)).unwrap_or(u32::MAX)
     }
 
     fn on_lost(&mut self, share: &mut Share, bytes: u32) {
@@ -355,6 +353,8 @@ impl Qpcc {
             load.inflight_pkts = load.inflight_pkts.saturating_sub(1);
         });
         share.inflight = share.inflight.saturating_sub(bytes.into());
+        let tested = share.take_testing(bytes);
+        self.cc.on_settled(tested.saturating_neg());
     }
 
     /// A packet in state SENT was refused and is LOST now.
@@ -391,9 +391,13 @@ impl Qpcc {
         if share.load.inflight_pkts > 0 {
             return;
         }
-        let left = core::mem::take(&mut share.inflight);
-        share.settled = share.settled.saturating_add(left);
-        self.cc.on_settled(left);
+        self.cc.on_settled(share.settle());
+    }
+
+    /// What of the QP is in flight beyond so many bytes only tests whether its peer is there: it takes nothing from the window of others.
+    //= SCHED-002
+    pub(crate) fn set_apart(&mut self, share: &mut Share, beyond: i64) {
+        self.cc.on_settled(share.set_apart(beyond));
     }
 
     /// The round trip of a full packet, from that of one with `payload` bytes, where it is less than the base RTT.

@@ -19,10 +19,12 @@ pub struct Load {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Share {
     pub(crate) load: Load,
-    /// Its part of the bytes in flight; signed, because responders round up.
+    /// Its part of the bytes in flight that its controller counts; signed, because responders round up.
     pub(super) inflight: i64,
     /// Bytes settled before the responder reported them: their report takes nothing from what is in flight.
-    pub(super) settled: i64,
+    pub(super) settled: i32,
+    /// Bytes in flight that the controller does not count: they test whether a silent peer is there.
+    pub(super) testing: i32,
     /// Bytes that the responder may hold without reporting them: sent since the last packet that asked, at most its
     /// threshold.
     pub(crate) unasked: u32,
@@ -39,6 +41,7 @@ impl Share {
         load: Load { backlog_bytes: 0, waiting_rtx: 0, rtx_backlog_bytes: 0, inflight_pkts: 0 },
         inflight: 0,
         settled: 0,
+        testing: 0,
         unasked: 0,
         retransmitted: 0,
         posted: 0,
@@ -49,11 +52,47 @@ impl Share {
         self.inflight
     }
 
+    /// Bytes in flight, whether or not its controller counts them.
+    pub(super) const fn open_bytes(&self) -> i64 {
+        self.inflight.saturating_add(self.testing as i64)
+    }
+
     /// Nominal bytes that the responder has: posted, and neither waiting nor in flight.
     pub(crate) fn acked_bytes(&self) -> u64 {
         let load = &self.load;
         let open = load.backlog_bytes.saturating_add(load.rtx_backlog_bytes);
-        self.posted.saturating_sub(open).saturating_sub(u64::try_from(self.inflight).unwrap_or(0))
+        self.posted.saturating_sub(open).saturating_sub(u64::try_from(self.open_bytes()).unwrap_or(0))
+    }
+
+    /// Nothing is in flight any more: what is left of it comes late or never. So much less counts as in flight.
+    pub(super) fn settle(&mut self) -> i64 {
+        let tested = core::mem::take(&mut self.testing);
+        self.settled = self.settled.saturating_add(tested).saturating_add(narrow(self.inflight));
+        core::mem::take(&mut self.inflight)
+    }
+
+    /// What is in flight beyond so many bytes only tests whether the peer is there. So much less counts.
+    pub(super) fn set_apart(&mut self, beyond: i64) -> i64 {
+        let tests = self.inflight.saturating_sub(beyond);
+        self.testing = self.testing.saturating_add(narrow(tests));
+        self.inflight = beyond;
+        tests
+    }
+
+    /// What is heard of `bytes` in flight is of those that its controller does not count, as far as there are any. So many.
+    pub(super) fn take_settled(&mut self, bytes: u32) -> i64 {
+        let early = bytes.min(self.settled.max(0).unsigned_abs());
+        self.settled = self.settled.saturating_sub_unsigned(early);
+        self.inflight = self.inflight.saturating_add(early.into());
+        i64::from(early).saturating_add(self.take_testing(bytes.saturating_sub(early)))
+    }
+
+    /// As [`Self::take_settled`], of those that are in flight.
+    pub(super) fn take_testing(&mut self, bytes: u32) -> i64 {
+        let tested = bytes.min(self.testing.max(0).unsigned_abs());
+        self.testing = self.testing.saturating_sub_unsigned(tested);
+        self.inflight = self.inflight.saturating_add(tested.into());
+        tested.into()
     }
 
     /// Packets sent again.
@@ -62,5 +101,10 @@ impl Share {
     }
 }
 
+/// Bytes of one QP, a window of less than 2^15 packets at most.
+fn narrow(bytes: i64) -> i32 {
+    bytes.max(i32::MIN.into()).min(i32::MAX.into()) as i32
+}
+
 crate::image::stored!(struct Load { backlog_bytes, waiting_rtx, rtx_backlog_bytes, inflight_pkts });
-crate::image::stored!(struct Share { load, inflight, settled, unasked, retransmitted, posted, turn });
+crate::image::stored!(struct Share { load, inflight, settled, testing, unasked, retransmitted, posted, turn });

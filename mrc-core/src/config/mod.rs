@@ -116,8 +116,9 @@ pub struct EndpointConfig {
     /// that falls silent then has as long as [`RetryConfig::budget_ns`], also where only a Transport ACK is missing. Without,
     /// each repetition is a retry, one per T0 (open question 12).
     pub tail_retry_paced: bool,
-    /// Packets in flight of a queue pair whose timer ran out and that had no answer since: they test whether the peer is there. While so many
-    /// are, its lost packets wait, and new ones behind them: the window is for the others that share its controller. 0: no limit.
+    /// Packets in flight of a queue pair whose timer ran out and that had no answer since: they test whether the peer is there, and take
+    /// nothing from the window, which is for the others that share its controller. While so many are, what is lost waits, and what is
+    /// new. Tail probes leave further and further apart then, up to T0. 0: none of this.
     pub silent_packets: u8,
     /// Endpoint operations of peers answered per second, after a burst of 32; the others are dropped. 0 answers none.
     pub endpoint_rate_limit: u32,

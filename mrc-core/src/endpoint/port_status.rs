@@ -65,20 +65,33 @@ impl Endpoint<'_> {
         let mut next = self.peer_index.find(self.peers, self.headers(), &slot.remote);
         while let Some(peer) = next {
             next = PeerIndex::next(self.peers, peer);
-            let Some(slot) = self.peers.get_mut(peer as usize) else { return };
-            let ports = slot.announced.with(port);
-            if self.masks.announce(slot, ports) == ports || !slot.reachable.contains(port) {
-                continue;
+            let Some(slot) = self.peers.get(peer as usize) else { return };
+            if self.set_peer_ports(peer, slot.announced.with(port)) {
+                self.stats.peer_ports_unmasked.inc();
+                self.tell_peer_ports(peer);
             }
-            let handle = slot.handle(peer);
-            self.stats.peer_ports_unmasked.inc();
-            self.events.raise(&mut self.stats, Event::PeerPorts { peer: handle, ports });
-            self.tell_peer_ports(peer);
         }
     }
 
-    /// The peer's ports are those of `mask`, for every registration of that node. QPs read the mask when they choose a
-    /// path, so nobody needs to be told.
+    /// The `ports` of a peer are up; whether that changes those that lead there. QPs read them when they choose a path, so nobody
+    /// needs to be told, except those that had no port at all: they wait to be woken.
+    //= EPOP-005
+    pub(super) fn set_peer_ports(&mut self, peer: u32, ports: PortMask) -> bool {
+        let Some(slot) = self.peers.get_mut(peer as usize) else { return false };
+        let stranded = slot.usable(self.up).is_empty();
+        let before = self.masks.announce(slot, ports);
+        if before.and(slot.reachable) == ports.and(slot.reachable) {
+            return false;
+        }
+        let (handle, returns) = (slot.handle(peer), stranded && !slot.usable(self.up).is_empty());
+        self.events.raise(&mut self.stats, Event::PeerPorts { peer: handle, ports });
+        if returns {
+            self.wake_all();
+        }
+        true
+    }
+
+    /// The peer's ports are those of `mask`, for every registration of that node.
     //= EPOP-005
     pub(super) fn on_port_update(&mut self, now: Instant, first: u32, id: u16, mask: PortMask) {
         let rto = self.cfg.port_update_rto_ns;
@@ -99,14 +112,10 @@ impl Endpoint<'_> {
             if !slot.announced.minus(mask).is_empty() {
                 slot.masked_at = now;
             }
-            let before = self.masks.announce(slot, mask);
-            if before.and(slot.reachable) == mask.and(slot.reachable) {
-                continue;
+            if self.set_peer_ports(peer, mask) {
+                self.stats.peer_ports_changed.inc();
+                self.tell_peer_ports(peer);
             }
-            let handle = slot.handle(peer);
-            self.stats.peer_ports_changed.inc();
-            self.events.raise(&mut self.stats, Event::PeerPorts { peer: handle, ports: mask });
-            self.tell_peer_ports(peer);
         }
     }
 

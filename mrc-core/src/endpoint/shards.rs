@@ -14,7 +14,7 @@
 use mrc_wire::{EndpointOp, EndpointResponseRepr, Ip, PortNum, Qpn};
 
 use super::{Endpoint, EvProfileHandle, peers::PeerIndex, profiles::profile};
-use crate::{error::ShardError, event::Event, num::Counter, port::PortMask, time::Instant};
+use crate::{error::ShardError, num::Counter, port::PortMask, time::Instant};
 
 /// Most bits of a shard's number.
 pub(super) const MAX_BITS: u8 = 6;
@@ -234,11 +234,8 @@ impl Endpoint<'_> {
             if !slot.announced.minus(ports).is_empty() {
                 slot.masked_at = now;
             }
-            let before = self.masks.announce(slot, ports);
-            if before.and(slot.reachable) != ports.and(slot.reachable) {
-                let handle = slot.handle(peer);
+            if self.set_peer_ports(peer, ports) {
                 self.stats.peer_ports_changed.inc();
-                self.events.raise(&mut self.stats, Event::PeerPorts { peer: handle, ports });
             }
         }
     }

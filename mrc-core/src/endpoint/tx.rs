@@ -124,9 +124,6 @@ impl Endpoint<'_> {
         }
         let wants = self.with_tx(qp, |mut tx| {
             tx.set_ports(now, towards);
-            if towards.is_empty() {
-                tx.wait_for_path(now);
-            }
             tx.wants(now)
         });
         (sent, wants)
@@ -144,14 +141,14 @@ impl Endpoint<'_> {
             let towards = to.as_ref().map_or(PortMask::NONE, |to| to.peer.slot.usable(up));
             // The peer's mask may have changed since the last packet; reading it here spares a walk over all QPs.
             tx.set_ports(now, towards);
-            if towards.is_empty() {
-                tx.wait_for_path(now);
-            }
             let mut run = Run::NOTHING;
             let Some(mut to) = to else { return run };
             let ports = towards.and(up);
+            let silent = tx.is_silent();
+            let most = if silent { most.min(tx.tests_left()) } else { most };
+            let before = tx.qp.share.inflight_bytes();
             loop {
-                if !tx.qpcc.can_send() {
+                if !tx.qpcc.can_send() || most == 0 {
                     run.blocked = run.sent == 0;
                     break;
                 }
@@ -166,6 +163,9 @@ impl Endpoint<'_> {
                 }
             }
             tx.count_ended_skips();
+            if silent {
+                tx.qpcc.set_apart(&mut tx.qp.share, before);
+            }
             if run.sent == 0 {
                 // Over: those behind may have a port with room.
                 tx.qp.share.turn = Credit::NONE;
@@ -304,12 +304,7 @@ impl Run {
         sink: &mut impl FrameSink,
     ) -> Option<Self> {
         let usable = ports.and(sink.ports());
-        let packet = match usable.is_empty() {
-            true => None,
-            // `None` would let new packets leave before what is lost.
-            false if tx.awaits_sign() => return Some(Self::NOTHING),
-            false => tx.next_again(now, usable),
-        }?;
+        let packet = if usable.is_empty() { None } else { tx.next_again(now, usable) }?;
         let dscp = data_dscp(tx.qp.req.trimming, &tx.cfg.wire.dscp, true);
         let mut run = Self::NOTHING;
         run.emit(now, &mut to, &mut tx, (dscp, Tail::of(packet.len)), packet, sink);

@@ -1,10 +1,11 @@
-//! Changes that concern every QP or every peer, carried to them a few at a time: ports that went up or down, and commands to
-//! EVs. A call takes at most [`crate::EndpointConfig::call_budget`] steps; `handle_timeout` takes the others, and
+//! Changes that concern every QP or every peer, carried to them a few at a time: ports that went up or down, a peer that can be reached
+//! again, and commands to EVs. A call takes at most [`crate::EndpointConfig::call_budget`] steps; `handle_timeout` takes the others, and
 //! `next_timeout` asks for it. What forbids something (a port that is down) holds for packets at once, without the walk.
 //!
 //! ```text
 //!  set_port      -> ports_left = n --.
-//!  set_ev_state  -> command.left = n -+-> steps: QP and peer `at`, then `at + 1` modulo n
+//!  peer's ports  -> wakes_left = n ---+-> steps: QP and peer `at`, then `at + 1` modulo n
+//!  set_ev_state  -> command.left = n -'
 //! ```
 
 use super::{Endpoint, op_table::Fifo, part, profiles::EvSpec, profiles::profile};
@@ -47,29 +48,32 @@ pub(super) struct Walk {
     at: u32,
     /// Steps until every one knows which ports are up.
     ports_left: u32,
+    /// Steps until every one is woken that had no port.
+    wakes_left: u32,
     /// Oldest first, which are the first to end.
     commands: Fifo<Command, COMMANDS>,
 }
 
 impl Walk {
     pub(super) const fn new() -> Self {
-        Self { at: 0, ports_left: 0, commands: Fifo::new(Command::new(0, 0, None, false)) }
+        Self { at: 0, ports_left: 0, wakes_left: 0, commands: Fifo::new(Command::new(0, 0, None, false)) }
     }
 
     /// Writes how far they have come to an image, or replaces it; `round`: the steps of a whole one.
     pub(super) fn visit<P: Pass>(&mut self, io: &mut P, round: u32) -> Option<()> {
-        let Self { at, ports_left, commands } = self;
+        let Self { at, ports_left, wakes_left, commands } = self;
         io.item(at)?;
         io.item(ports_left)?;
+        io.item(wakes_left)?;
         commands.visit(io)?;
         let left = commands.ring.iter().take(commands.len).all(|command| command.left <= round);
-        (*at < round && *ports_left <= round && (left || !P::LOADS)).then_some(())
+        (*at < round && *ports_left.max(wakes_left) <= round && (left || !P::LOADS)).then_some(())
     }
 
     /// Whether there are steps to take.
     #[inline]
     pub(super) const fn is_open(&self) -> bool {
-        self.ports_left > 0 || self.commands.len > 0
+        self.ports_left > 0 || self.wakes_left > 0 || self.commands.len > 0
     }
 
     /// Whether one more command finds room.
@@ -95,6 +99,11 @@ impl Endpoint<'_> {
     pub(super) fn walk_ports(&mut self, now: Instant) {
         self.walk.ports_left = self.round();
         self.walk(now);
+    }
+
+    /// A peer can be reached again: calls to come wake its QPs, whichever they are.
+    pub(super) fn wake_all(&mut self) {
+        self.walk.wakes_left = self.round();
     }
 
     /// A controller commands; the caller has asked [`Walk::takes_command`].
@@ -139,6 +148,7 @@ impl Endpoint<'_> {
             }
             self.announce_to(now, at);
         }
+        self.walk.wakes_left = self.walk.wakes_left.saturating_sub(1);
         self.wake(now, at);
     }
 
@@ -201,8 +211,8 @@ mod tests {
     use crate::image::{Checksum, Reader, Writer};
 
     /// Whether an image may say that changes have come so far, in an endpoint with rounds of `round` steps.
-    fn may_be(at: u32, ports_left: u32, left: &[u32], round: u32) -> bool {
-        let mut walk = Walk { at, ports_left, ..Walk::new() };
+    fn may_be(at: u32, (ports_left, wakes_left): (u32, u32), left: &[u32], round: u32) -> bool {
+        let mut walk = Walk { at, ports_left, wakes_left, ..Walk::new() };
         left.iter().for_each(|&left| _ = walk.commands.push(Command { left, ..Command::new(0, 0, None, false) }));
         let mut bytes = [0; 1_000];
         let mut to = Writer::new(&mut bytes, Checksum::NEW);
@@ -210,15 +220,16 @@ mod tests {
         let len = to.finish().0;
         let (mut from, mut loaded) = (Reader::new(&bytes[..len]), Walk::new());
         let taken = loaded.visit(&mut from, round).is_some();
-        assert!(!taken || (loaded.at, loaded.ports_left, loaded.commands.len) == (at, ports_left, left.len()));
+        let have = (loaded.at, loaded.ports_left, loaded.wakes_left, loaded.commands.len);
+        assert!(!taken || have == (at, ports_left, wakes_left, left.len()));
         taken
     }
 
     #[test]
     fn no_image_has_more_steps_to_go_than_a_round() {
-        assert!(may_be(0, 0, &[], 1) && may_be(3, 4, &[4, 1], 4));
-        assert!(!may_be(4, 0, &[], 4), "nobody has that place");
-        assert!(!may_be(0, 5, &[], 4));
-        assert!(!may_be(0, 0, &[4, 5], 4) && !may_be(0, 0, &[5, 4], 4));
+        assert!(may_be(0, (0, 0), &[], 1) && may_be(3, (4, 4), &[4, 1], 4));
+        assert!(!may_be(4, (0, 0), &[], 4), "nobody has that place");
+        assert!(!may_be(0, (5, 0), &[], 4) && !may_be(0, (0, 5), &[], 4));
+        assert!(!may_be(0, (0, 0), &[4, 5], 4) && !may_be(0, (0, 0), &[5, 4], 4));
     }
 }

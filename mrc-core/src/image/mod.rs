@@ -7,7 +7,7 @@
 mod values;
 
 /// Version of the format: raised when the bytes of any stored value change.
-pub(crate) const FORMAT: u16 = 15;
+pub(crate) const FORMAT: u16 = 16;
 
 /// A value that an image holds.
 pub(crate) trait Stored: Sized {

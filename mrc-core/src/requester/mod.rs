@@ -431,8 +431,8 @@ impl TxSide<'_, '_> {
         self.qp.req.mpr_tx.min(self.window.capacity())
     }
 
-    /// Nothing leads to the peer now: look again in a base RTT.
-    pub(crate) fn wait_for_path(&mut self, now: Instant) {
+    /// No path can be used now: look again in a base RTT.
+    fn wait_for_path(&mut self, now: Instant) {
         self.qp.req.path_retry = now.after(self.qp.req.base_rtt_ns().max(1));
     }
 

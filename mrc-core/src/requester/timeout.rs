@@ -3,7 +3,7 @@
 
 use mrc_wire::{PortNum, Psn};
 
-use super::TxSide;
+use super::{TxRecord, TxSide};
 use crate::num::Counter;
 use crate::{
     Qp,
@@ -19,6 +19,9 @@ const KEEPALIVE_PROBES: u8 = 3;
 
 /// How often masked ports are tested, and a missing Transport ACK is asked for, when the retransmission timer is disabled, in nanoseconds.
 const UNTIMED_TEST_NS: u64 = 1_024 << 14;
+
+/// No timer of a QP fires sooner again, in nanoseconds, whatever round trip it is told of.
+const SOONEST_NS: u64 = 1_000;
 
 impl TxSide<'_, '_> {
     /// When the timer is to fire next, if nothing is due at `now` after all: deadlines move later without a word to the timer.
@@ -53,10 +56,10 @@ impl TxSide<'_, '_> {
             self.stats.probe_lost.inc();
             self.feedback(now, ev, Feedback::ProbeLost);
         }
-        if now >= self.qp.paths.next_timeout() {
+        if now >= self.paths_deadline() {
             self.probe_paths(now, ports);
         }
-        if now >= self.qp.req.next_tail_probe {
+        if now >= self.foreseen_tail_probe() {
             self.probe_tail(now, ports);
         }
         if now >= self.qp.req.path_retry {
@@ -218,18 +221,31 @@ impl TxSide<'_, '_> {
             self.qp.req.next_tail_probe = due;
             return;
         }
+        let oldest =
+            self.window.first_sent(self.qp.req.unack, self.qp.req.max_sent).and_then(|psn| self.window.record(psn));
         let silent = now.since(self.qp.req.last_answer);
+        let pace = self.qp.req.rtt_now_ns().saturating_mul(5);
         // No earlier than the probe limit lets the one after this leave: until then a wake-up could send nothing.
-        let next = now.after(self.qp.req.rtt_now_ns().saturating_mul(5));
+        let next = now.after(pace.max(self.silent_pace_ns(now, silent, oldest)).max(SOONEST_NS));
         let allowed = self.qp.req.next_probe.max(now).after(self.qp.req.probe_rate_limit_ns);
         self.qp.req.next_tail_probe = next.max(allowed);
         // Behind the oldest packet on its own path; when that path gives no answer, on another.
-        let oldest =
-            self.window.first_sent(self.qp.req.unack, self.qp.req.max_sent).and_then(|psn| self.window.record(psn));
-        match oldest.filter(|_| silent < self.qp.req.rtt_now_ns().saturating_mul(5)) {
+        match oldest.filter(|_| silent < pace) {
             Some(record) => self.qp.req.probes.want(record.ev()),
             None => self.probe_somewhere(now, ports),
         }
+    }
+
+    /// How far apart tail probes are at least while the peer is `silent`, where that matters (`silent_packets`): a quarter of the silence, so
+    /// that they become fewer, and T0 at most, so that a peer that returns is found soon. No answer was owed before the `oldest` packet left.
+    //= PROBE-006
+    fn silent_pace_ns(&self, now: Instant, silent: u64, oldest: Option<TxRecord>) -> u64 {
+        if self.cfg.silent_packets == 0 {
+            return 0;
+        }
+        let first = oldest.filter(|record| record.tx_count() == 1);
+        let silent = first.map_or(silent, |record| silent.min(record.sent_at.elapsed_ns(now)));
+        (silent / 4).min(self.qp.req.retry.t0_ns().unwrap_or(UNTIMED_TEST_NS))
     }
 
     /// When a tail draws its probe: later than was foreseen, where the silence was broken.
@@ -316,11 +332,29 @@ impl TxSide<'_, '_> {
         if probes.is_idle() { Instant::FAR } else { probes.deadline(now, self.qp.req.probe_patience_ns()) }
     }
 
+    /// When the tail draws its probe, as far as was foreseen. Without a port that leads to the peer neither tails nor paths are probed: one
+    /// that returns wakes the QP.
+    #[inline(always)]
+    fn foreseen_tail_probe(&self) -> Instant {
+        self.if_reachable(self.qp.req.next_tail_probe)
+    }
+
+    /// When the paths want a probe.
+    #[inline(always)]
+    fn paths_deadline(&self) -> Instant {
+        self.if_reachable(self.qp.paths.next_timeout())
+    }
+
+    #[inline(always)]
+    fn if_reachable(&self, deadline: Instant) -> Instant {
+        if self.qp.paths.usable_ports().is_empty() { Instant::FAR } else { deadline }
+    }
+
     /// When [`TxSide::on_timeout`] next has something to do, always after `now`: a deadline that has come but could
-    /// not be served (no port, probe limit) is tried again a little later instead of spinning.
+    /// not be served (probe limit) is tried again a little later instead of spinning.
     pub(crate) fn next_timeout(&self, now: Instant) -> Instant {
-        let earliest = self.deadlines(now).min(self.qp.req.next_tail_probe);
-        if earliest > now { earliest } else { now.after(self.qp.req.probe_rate_limit_ns.max(1_000)) }
+        let earliest = self.deadlines(now).min(self.foreseen_tail_probe());
+        if earliest > now { earliest } else { now.after(self.qp.req.probe_rate_limit_ns.max(SOONEST_NS)) }
     }
 
     /// The first of all deadlines but the tail probe's.
@@ -332,7 +366,7 @@ impl TxSide<'_, '_> {
             .min(self.tack_deadline())
             .min(self.probe_deadline(now))
             .min(self.wanted_probe(now))
-            .min(self.qp.paths.next_timeout())
+            .min(self.paths_deadline())
             .min(self.qp.req.path_retry)
             .min(self.qp.req.portless)
             .min(self.keepalive_deadline())
@@ -342,11 +376,16 @@ impl TxSide<'_, '_> {
     /// The ports that lead to the peer now. Without any, time begins to charge the retry budget.
     #[inline(always)]
     pub(crate) fn set_ports(&mut self, now: Instant, ports: PortMask) {
+        let before = self.qp.paths.usable_ports();
         self.qp.paths.set_usable_ports(ports);
-        if !ports.is_empty() {
-            self.qp.req.portless = Instant::FAR;
-        } else {
+        if ports.is_empty() {
             self.copy().without_ports(now);
+            return;
+        }
+        self.qp.req.portless = Instant::FAR;
+        if before.is_empty() {
+            // So that all deadlines are looked at that waited for a port.
+            self.qp.req.next_scan = now;
         }
     }
 

@@ -79,7 +79,7 @@ impl TxSide<'_, '_> {
 
     #[inline(always)]
     fn wants_now(&self, now: Instant) -> Wants {
-        if self.qp.req.has_lost() && self.awaits_sign() {
+        if self.is_silent() && self.tests_left() == 0 {
             return Wants { retransmit: false, new_data: false, ..self.unheld(now) };
         }
         self.unheld(now)
@@ -96,18 +96,17 @@ impl TxSide<'_, '_> {
         }
     }
 
-    /// Its timer ran out and nothing was answered since, and as many packets are in flight as may test whether the peer is there: what is
-    /// lost waits, and what is new waits behind it (`silent_packets`).
-    #[inline(never)]
-    pub(crate) fn awaits_sign(&self) -> bool {
-        self.is_silent() && self.qp.share.load.inflight_pkts >= u32::from(self.cfg.silent_packets)
-    }
-
     /// Its timer ran out and nothing was answered since, where that matters (`silent_packets`).
     #[inline(always)]
-    pub(super) fn is_silent(&self) -> bool {
+    pub(crate) fn is_silent(&self) -> bool {
         let req = &self.qp.req;
-        self.cfg.silent_packets > 0 && req.retry_cnt > 0 && req.last_answer <= req.last_retry
+        req.retry_cnt > 0 && req.last_answer < req.last_retry && self.cfg.silent_packets > 0
+    }
+
+    /// How many more packets may leave to test whether a silent peer is there; what else waits has to wait for a sign of it.
+    #[cold]
+    pub(crate) fn tests_left(&self) -> u32 {
+        u32::from(self.cfg.silent_packets).saturating_sub(self.qp.share.load.inflight_pkts)
     }
 
     /// Whether a new packet waits that the window of PSNs and the limit of writes with immediate allow.

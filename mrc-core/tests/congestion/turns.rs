@@ -308,3 +308,83 @@ fn the_losses_of_a_qp_whose_peer_is_silent_do_not_close_the_window_of_others() {
         assert!(ns < 2_000_000, "{ns} ns");
     });
 }
+
+/// What tests whether a silent peer is there takes nothing from the window, however small that is, and be it new or sent again.
+//= SCHED-002, NSCC-021 test
+#[test]
+fn tests_of_a_silent_peer_take_nothing_from_any_window() {
+    for window in 1..6 {
+        for dead in [1, 3, 40] {
+            let setup = Setup { tweak: |cfg| cfg.silent_packets = 4, ..profiles(2, &[fixed(window)]) };
+            net(1, &setup, Weather::default(), |net| {
+                let gone = net.sides[1].qps[0];
+                net.sides[1].engine.modify_to_reset(gone).unwrap();
+                net.post(0, 0, 0, dead * 1_024).unwrap();
+                net.run(5_000_000, |_| false);
+                // More than it may have in flight, and new.
+                net.post(0, 0, 64 * 1_024, 40 * 1_024).unwrap();
+                net.run(6_000_000, |_| false);
+                let info = net.sides[0].info(0);
+                assert!((1..=4).contains(&info.load.inflight_pkts), "{info:?}");
+                assert_eq!((info.inflight_bytes, net.qpcc(0).inflight_bytes), (0, 0));
+                let alone = u64::from(40 / window + 1) * 15_000;
+                for turn in 0..20 {
+                    let began = net.now;
+                    net.post(1, 1, 0, 40 * 1_024).unwrap();
+                    assert!(net.run(20 * SECOND, |net| net.completed(turn + 1)));
+                    let (last, ns) = (net.sides[0].completions[turn], net.now.since(began));
+                    assert_eq!((last.wr_id, last.status), (1, mrc_core::Status::Success));
+                    assert!(ns <= alone, "window {window}, {dead} to a dead peer, turn {turn}: {ns} ns");
+                    net.run(net.now.as_nanos() + 200_000, |_| false);
+                }
+            });
+        }
+    }
+}
+
+/// A peer that was silent and returns: what was in flight to test it is reported, or lost, and everything counts again.
+//= SCHED-002, INV-005 test
+#[test]
+fn a_silent_peer_that_returns_has_its_part_of_the_window_again() {
+    for seed in 0..40 {
+        let setup = Setup { tweak: |cfg| cfg.silent_packets = 4, ..profiles(2, &[fixed(8)]) };
+        net(seed, &setup, Weather { reorder: 200, ..Weather::default() }, |net| {
+            net.weather.dead = true;
+            net.post(0, 0, 0, 100 * 1_024).unwrap();
+            net.run(1_000_000 + seed * 20_000, |_| false);
+            (net.weather.dead, net.weather.loss) = (false, if seed % 2 == 0 { 0 } else { 100 });
+            net.post(1, 1, 0, 100 * 1_024).unwrap();
+            let mut most = 0;
+            assert!(net.run(20 * SECOND, |net| {
+                most = most.max(net.qpcc(0).load.inflight_pkts);
+                net.completed(2)
+            }));
+            // The window, and what tests one of the two.
+            assert!(most <= 8 + 4, "{most} packets in flight");
+            assert_eq!((net.qpcc(0).inflight_bytes, net.qpcc(0).load.inflight_pkts), (0, 0));
+            net.assert_arrived(0, 100 * 1_024);
+        });
+    }
+}
+
+/// A refusal is an answer, though it is charged to the budget of retries.
+//= SCHED-002, RETRY-001 test
+#[test]
+fn a_peer_that_refuses_packets_is_not_silent() {
+    let tweaks: [fn(&mut EndpointConfig); 2] = [|cfg| cfg.silent_packets = 0, |cfg| cfg.silent_packets = 1];
+    let digests = tweaks.map(|tweak| {
+        let setup = Setup { tweak, trimming: mrc_core::Trimming::On, ..profiles(1, &[CcConfig::Nscc(nscc())]) };
+        net(3, &setup, Weather { trim: 300, ..Weather::default() }, |net| {
+            net.post(0, 0, 0, 200 * 1_024).unwrap();
+            let mut retries = 0;
+            assert!(net.run(SECOND, |net| {
+                retries = retries.max(net.sides[0].info(0).retries);
+                net.completed(1)
+            }));
+            let stats = net.sides[0].engine.stats();
+            assert!(retries > 0 && stats.lost_timeout == 0, "{retries} retries, {} timeouts", stats.lost_timeout);
+            (net.digest, net.now)
+        })
+    });
+    assert_eq!(digests[0], digests[1]);
+}

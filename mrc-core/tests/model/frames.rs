@@ -42,6 +42,7 @@ pub(crate) fn check_write(
     let bytes = i64::from(frame.udp_len) + 40;
     let start = model.req.start;
     let seq = seq_of(start, frame.bth.psn, model.req.max);
+    let flight = model.req.in_flight().bytes;
     let (request, nth) = if seq == model.req.max + 1 {
         assert!(!frame.bth.rtx, "a new packet with rtx");
         assert!(model.req.new_allowed(setup), "a packet beyond window or limits");
@@ -63,6 +64,9 @@ pub(crate) fn check_write(
         model.req.send_again(now, seq, frame.entropy, bytes);
         model.req.owner(seq)
     };
+    if model.req.is_silent(setup) {
+        model.req.apart += model.req.in_flight().bytes - flight;
+    }
     let last = nth + 1 == request.packets;
     let (first, single) = (nth == 0, request.packets == 1);
     assert_eq!((frame.bth.opcode.is_first(), frame.bth.opcode.ends_message()), (first || single, last));

@@ -127,6 +127,8 @@ pub(crate) struct Requester {
     acknowledged: i64,
     /// Bytes that count as in flight no more though the responder has not reported them: nothing was in flight any more.
     waived: i64,
+    /// Bytes in flight that test whether a silent peer is there: the window of others does not count them.
+    pub(crate) apart: i64,
 }
 
 /// What is known of packets that overtook others, on one plane or on all.
@@ -184,6 +186,7 @@ impl Requester {
             reported: 0,
             acknowledged: 0,
             waived: 0,
+            apart: 0,
         }
     }
 
@@ -219,7 +222,13 @@ impl Requester {
         let now = self.in_flight();
         if now.packets == 0 {
             self.waived += now.bytes;
+            self.apart = 0;
         }
+    }
+
+    /// Reports and losses are of what tests a silent peer before they are of other packets.
+    fn less_apart(&mut self, bytes: i64) {
+        self.apart -= bytes.min(self.apart.max(0));
     }
 
     /// The responder's counter of bytes, in units of 256 and modulo 2^24; an older one says nothing.
@@ -227,7 +236,9 @@ impl Requester {
         let new = (i64::from(units) - self.reported / 256).rem_euclid(1 << 24);
         if new < 1 << 23 {
             self.reported += new * 256;
-            self.waived -= (new * 256).min(self.waived.max(0));
+            let waived = (new * 256).min(self.waived.max(0));
+            self.waived -= waived;
+            self.less_apart(new * 256 - waived);
         }
     }
 
@@ -272,12 +283,14 @@ impl Requester {
         !blocked && self.outstanding() < self.mpr.min(self.capacity)
     }
 
-    /// A retry was charged, no SACK, NACK or ACK came since, and as many packets as may be in flight then: what is lost waits, and so
-    /// does what is new behind it.
+    /// A retry was charged, and no SACK, NACK or ACK came since.
+    pub(crate) fn is_silent(&self, setup: &Setup) -> bool {
+        setup.silent_packets > 0 && self.retries > 0 && self.last_answer < self.last_retry
+    }
+
+    /// The peer is silent, and as many packets as may be in flight then: what is lost waits, and so does what is new.
     pub(crate) fn held_back(&self, setup: &Setup) -> bool {
-        let silent = setup.silent_packets > 0 && self.retries > 0 && self.last_answer <= self.last_retry;
-        let now = self.in_flight();
-        silent && now.lost > 0 && now.packets >= i64::from(setup.silent_packets)
+        self.is_silent(setup) && self.in_flight().packets >= i64::from(setup.silent_packets)
     }
 
     fn sent(&mut self, now: u64, seq: Seq, ev: Ev, nominal: i64) {
@@ -573,6 +586,8 @@ impl Requester {
             let repeats = (again || !packet.inferred) && packet.count < MOST_SENT;
             if packet.fate == Fate::Sent && repeats && lost(packet, seq) {
                 (packet.fate, packet.inferred) = (Fate::Lost, true);
+                let bytes = packet.nominal;
+                self.less_apart(bytes);
                 self.losses.inferred += 1;
             }
         }
@@ -666,6 +681,8 @@ impl Requester {
             return Err(Discard::StaleNack);
         }
         packet.fate = Fate::Lost;
+        let bytes = packet.nominal;
+        self.less_apart(bytes);
         if matches!(nack.reason, NackReason::Trimmed | NackReason::TrimmedLastHop)
             && let Some((plane, sent)) = self.departure(seq, rtx)
         {
@@ -726,6 +743,8 @@ impl Requester {
             let packet = &mut self.packets[seq as usize];
             if packet.fate == Fate::Sent && now - packet.sent_at >= packet.patience {
                 (packet.fate, packet.inferred, packet.count) = (Fate::Lost, false, packet.count.min(3));
+                let bytes = packet.nominal;
+                self.less_apart(bytes);
                 self.losses.timeout += 1;
                 // Nothing could be sent again: time alone counts.
                 if !stranded {

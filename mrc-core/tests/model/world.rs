@@ -640,16 +640,18 @@ impl World<'_, '_> {
         }
     }
 
-    /// Queue pair and controller count exactly what is in flight and what waits.
-    //= INV-005, QPCC-003, NSCC-021 test
+    /// Queue pair and controller count exactly what is in flight and what waits; the controller does not count what tests a silent peer.
+    //= INV-005, QPCC-003, NSCC-021, SCHED-002 test
     fn flight_agrees(&self, which: usize) {
         let side = &self.sides[which];
         let (info, qpcc) = (side.engine.qp_info(side.qp).unwrap(), side.engine.qpcc_info(side.qp).unwrap());
         let want = side.model.req.in_flight();
         let unsent = side.model.req.unsent(self.setup.mtu.into(), |payload, imm| nominal(self.setup, payload, imm));
-        for (who, load, bytes) in
+        let apart = side.model.req.apart;
+        for (who, load, counted) in
             [("queue pair", info.load, info.inflight_bytes), ("controller", qpcc.load, qpcc.inflight_bytes)]
         {
+            let bytes = counted + apart;
             let packets = i64::from(load.inflight_pkts);
             let (lost, lost_bytes) = (i64::from(load.waiting_rtx), load.rtx_backlog_bytes as i64);
             let have = InFlight { packets, bytes, lost, lost_bytes };

@@ -131,6 +131,7 @@ impl Nscc {
     pub(super) fn rebuild(&mut self, config: &NsccConfig, mtu_bytes: u32) {
         self.p = Params::derive(config, mtu_bytes);
         (self.room, self.crowds) = (self.p.room(), config.crowds);
+        self.paused &= config.crowds;
         self.max_wnd = self.p.max_wnd(self.base_rtt_ns);
         self.per_base_rtt_q48 = per_rtt(self.base_rtt_ns);
     }
@@ -429,10 +430,10 @@ impl CongestionControl for Nscc {
 crate::image::stored!(
     struct Nscc {
         cwnd, inflight, saved_cwnd, base_rtt_ns, achieved, received, fi_count, trigger_qa, boost, qa_end, to_ignore, ignored, inc,
-        t_adj, t_dec, t_avg, avg_delay_q8,
+        t_adj, t_dec, t_avg, avg_delay_q8, paused, pause_end,
     }
     rebuilt {
-        room: 1, crowds: false, paused: false, pause_end: Instant::ZERO, p: Params::derive(&NsccConfig::new(1, 1, false), 1),
+        room: 1, crowds: false, p: Params::derive(&NsccConfig::new(1, 1, false), 1),
         per_base_rtt_q48: 0, max_wnd: 0,
     }
     where |cc| cc.base_rtt_ns > 0
