@@ -125,7 +125,8 @@ impl Watcher {
             if self.silent.has(&found.path) {
                 continue;
             }
-            if !self.known.contains_key(&found.path) {
+            if !self.known.get(&found.path).is_some_and(|known| known.client.is_open()) {
+                self.known.remove(&found.path);
                 match Client::connect(&found.path) {
                     Ok(client) => _ = self.known.insert(found.path.clone(), Known { client, last_event: 0 }),
                     Err(error) => _ = self.silent.note(&found.path, &error),

@@ -357,3 +357,28 @@ fn a_process_that_is_stopped_is_named_and_holds_up_nobody() {
     signal("-TERM");
     server.0.wait().unwrap();
 }
+
+/// They held all connections of the control socket, and `mrc stats` said that there is no device.
+#[test]
+fn clients_that_say_nothing_hide_no_device() {
+    if skip("clients_that_say_nothing_hide_no_device") {
+        return;
+    }
+    let _alone = alone();
+    let fabric = fabric("idle");
+    let prefix = ["--prefix", &fabric.shape().prefix];
+    let server = common::start(&[&["write-bw", "--lab", "hA", "--port", "18719"][..], &prefix].concat());
+    let pid = server.0.id().to_string();
+    let socket = format!("/run/mrc/engines/{pid}-0");
+    let connect = || std::os::unix::net::UnixStream::connect(&socket).ok();
+    let mut idle = vec![common::eventually("a device", connect)];
+    idle.extend((0..40).map_while(|_| connect()));
+    assert_eq!(idle.len(), 41);
+    let stats = finish(spawn(&["stats", "--json", "--pid", &pid]));
+    assert!(stats.status.success() && json(&stats)[0]["host"] == "hA", "{stats:?}");
+    let (top, metrics) = (finish(spawn(&["top", "--once", "--pid", &pid])), finish(spawn(&["metrics"])));
+    for shown in [top, metrics] {
+        let text = String::from_utf8_lossy(&shown.stdout).into_owned();
+        assert!(text.contains(&format!("{pid}-0")) && !text.contains("no answer"), "{text}");
+    }
+}

@@ -33,7 +33,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         match ask(&found) {
             Ok(counters) => all.push(counters),
             Err(ControlError::Silent { .. }) => {
-                errln!("mrc: process {} does not answer: it may be stopped", found.pid);
+                errln!("mrc: process {} does not answer: it may be stopped, or too many others ask it", found.pid);
                 silent = true;
             }
             // A program that ends meanwhile has nothing to say.

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, RecvFlags, SocketAddrUnix, SocketFlags, SocketType};
 use serde::de::DeserializeOwned;
 
 use super::{Reply, Request, check_directory, own_directory, peer_user};
@@ -30,8 +30,8 @@ pub enum ControlError {
         /// Why.
         source: std::io::Error,
     },
-    /// The device does not answer in time.
-    #[error("control socket {}: no answer; the process may be stopped", path.display())]
+    /// The device is there and does not answer: not in time, or it has no place for one more connection.
+    #[error("control socket {}: no answer; the process may be stopped, or too many others ask it", path.display())]
     Silent {
         /// Which.
         path: PathBuf,
@@ -54,6 +54,7 @@ pub enum ControlError {
 pub struct Client {
     path: PathBuf,
     stream: BufReader<UnixStream>,
+    has_answered: bool,
 }
 
 impl Client {
@@ -70,7 +71,35 @@ impl Client {
             stream.set_write_timeout(Some(Self::PATIENCE))?;
             Ok(BufReader::new(stream))
         };
-        open().map(|stream| Self { path: path.to_owned(), stream }).map_err(|source| failed(path, source))
+        open()
+            .map(|stream| Self { path: path.to_owned(), stream, has_answered: false })
+            .map_err(|source| failed(path, source))
+    }
+
+    /// Whether the device has not closed the connection. While others wait it closes those that ask nothing.
+    pub fn is_open(&self) -> bool {
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        match rustix::net::recv(self.stream.get_ref(), &mut [0; 1], flags) {
+            Ok((_, len)) => len > 0,
+            Err(error) => error == rustix::io::Errno::AGAIN,
+        }
+    }
+
+    /// Why the device closed the connection. One that ended took its socket with it; another has no place for a connection that
+    /// it closes before the first answer.
+    fn closed(&self) -> ControlError {
+        let path = self.path.clone();
+        match self.has_answered || open(&path).is_err() {
+            true => ControlError::Answer { path, why: "the device closed the connection".to_owned() },
+            false => ControlError::Silent { path },
+        }
+    }
+
+    fn failed(&self, source: std::io::Error) -> ControlError {
+        match source.kind() {
+            ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => self.closed(),
+            _ => failed(&self.path, source),
+        }
     }
 
     /// Asks and waits for the answer.
@@ -90,7 +119,7 @@ impl Client {
         let why = |error: serde_json::Error| ControlError::Answer { path: self.path.clone(), why: error.to_string() };
         let mut line = serde_json::to_vec(request).map_err(why)?;
         line.push(b'\n');
-        self.stream.get_mut().write_all(&line).map_err(|source| failed(&self.path, source))
+        self.stream.get_mut().write_all(&line).map_err(|source| self.failed(source))
     }
 
     /// Waits for the answer to the oldest request that has none.
@@ -116,9 +145,12 @@ impl Client {
                 return Err(ControlError::Silent { path: self.path.clone() });
             }
             let timed = self.stream.get_ref().set_read_timeout(Some(left));
-            let part = timed.and_then(|()| self.stream.fill_buf()).map_err(|source| failed(&self.path, source))?;
+            if let Err(source) = timed.and_then(|()| self.stream.fill_buf().map(drop)) {
+                return Err(self.failed(source));
+            }
+            let part = self.stream.buffer();
             if part.is_empty() {
-                return Err(wrong("the device closed the connection"));
+                return Err(self.closed());
             }
             let len = part.iter().position(|byte| *byte == b'\n').map_or(part.len(), |end| end + 1);
             if answer.len() + len > MAX_REPLY {
@@ -127,6 +159,7 @@ impl Client {
             answer.extend_from_slice(&part[..len]);
             self.stream.consume(len);
         }
+        self.has_answered = true;
         match understood(&answer) {
             Ok(Reply::Ok(value)) => Ok(value),
             Ok(Reply::Error(why)) => Err(ControlError::Refused(why)),
@@ -324,6 +357,34 @@ mod tests {
         let flood = |mut stream: UnixStream| while stream.write_all(&[b' '; 65_536]).is_ok() {};
         assert!(heard("flood", flood).is_err());
         assert!(start.elapsed() < Client::PATIENCE, "{:?}", start.elapsed());
+    }
+
+    /// It was taken for one that ended, and `mrc stats` said that there is no device.
+    #[test]
+    fn a_device_that_has_no_place_for_a_connection_is_silent_and_one_that_ends_is_gone() {
+        let path = std::env::temp_dir().join(format!("mrc-client-{}-full", std::process::id()));
+        let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        let ask = |client: &mut Client| {
+            client.send(&Request::Stats).and_then(|()| client.answer::<serde_json::Value>()).unwrap_err()
+        };
+        for unread in [false, true] {
+            let mut client = Client::connect(&path).unwrap();
+            assert!(client.is_open());
+            if unread {
+                client.send(&Request::Stats).unwrap();
+            }
+            drop(listener.accept().unwrap());
+            assert!(!client.is_open());
+            let error = ask(&mut client);
+            assert!(matches!(error, ControlError::Silent { .. }), "{error}");
+            // It asked whether somebody listens still.
+            drop(listener.accept().unwrap());
+        }
+        let mut client = Client::connect(&path).unwrap();
+        drop((listener.accept().unwrap(), listener));
+        let error = ask(&mut client);
+        assert!(matches!(error, ControlError::Answer { .. }), "{error}");
+        std::fs::remove_file(path).unwrap();
     }
 
     #[test]
