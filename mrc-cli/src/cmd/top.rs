@@ -11,7 +11,7 @@ use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, Ke
 use ratatui::{DefaultTerminal, Terminal};
 
 use crate::interrupt::{self, Interrupt};
-use crate::out::outln;
+use crate::out::{errln, outln};
 use crate::watch::{self, Snapshot, Watcher};
 use model::Model;
 
@@ -99,7 +99,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut model = Model::default();
     if args.once {
         once(args, &mut source, &mut model)?;
-        return Ok(ExitCode::SUCCESS);
+        let Some(why) = model.refused() else { return Ok(ExitCode::SUCCESS) };
+        errln!("mrc: {why}");
+        return Ok(ExitCode::FAILURE);
     }
     let interrupt = Interrupt::install()?;
     let mut terminal = ratatui::try_init().context("this is no terminal; `mrc top --once` needs none")?;

@@ -230,19 +230,41 @@ pub struct Found {
     pub path: PathBuf,
 }
 
+/// The control sockets that a search found.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Devices {
+    /// Those that somebody listens at.
+    pub found: Vec<Found>,
+    /// Why the folder of this user's own programs was not searched, in one sentence: others could enter it, or it cannot be read.
+    pub refused: Option<String>,
+}
+
 /// The control sockets of this user's programs, by process.
-pub fn own_devices() -> Vec<Found> {
-    in_folder(&own_directory(), rustix::process::geteuid().as_raw())
+pub fn own_devices() -> Devices {
+    own_devices_in(&own_directory())
+}
+
+fn own_devices_in(folder: &Path) -> Devices {
+    match in_folder(folder, rustix::process::geteuid().as_raw()) {
+        Ok(found) => Devices { found, refused: None },
+        Err(error) if error.raw_os_error().is_none() => Devices { found: Vec::new(), refused: Some(error.to_string()) },
+        Err(error) => {
+            Devices { found: Vec::new(), refused: Some(format!("cannot read {}: {error}", folder.display())) }
+        }
+    }
 }
 
 /// The control sockets of all users' programs that this user may talk to: root all, others their own. Own ones come first,
 /// then those of the other users in turn: nobody crowds out the others with many sockets.
-pub fn all_devices() -> Vec<Found> {
-    let mut found = own_devices();
+pub fn all_devices() -> Devices {
+    let mut devices = own_devices();
     if rustix::process::geteuid().is_root() {
-        found.extend(in_turn(folders_of_others().map(|(folder, user)| in_folder(&folder, user)).collect()));
+        // What is wrong with the folder of another user is told to that user.
+        let of_user = |(folder, user): (PathBuf, u32)| in_folder(&folder, user).unwrap_or_default();
+        devices.found.extend(in_turn(folders_of_others().map(of_user).collect()));
     }
-    found
+    devices
 }
 
 /// Where programs of other users may have their sockets. The name tells whose a folder must be: anybody can make one in the
@@ -263,13 +285,14 @@ fn in_turn(of_users: Vec<Vec<Found>>) -> Vec<Found> {
     (0..longest).flat_map(|at| of_users.iter().filter_map(move |found| found.get(at).cloned())).collect()
 }
 
-/// The living sockets of `user` in a folder that must be that user's alone.
-fn in_folder(folder: &Path, user: u32) -> Vec<Found> {
-    if check_directory(folder, user).is_err() {
-        return Vec::new();
-    }
+/// The living sockets of `user` in a folder that must be that user's alone. Without a folder there are none.
+fn in_folder(folder: &Path, user: u32) -> std::io::Result<Vec<Found>> {
+    let files = match check_directory(folder, user).and_then(|()| std::fs::read_dir(folder)) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        files => files?,
+    };
     let is_own = user == rustix::process::geteuid().as_raw();
-    let sockets = std::fs::read_dir(folder).into_iter().flatten().flatten().filter_map(|file| {
+    let sockets = files.flatten().filter_map(|file| {
         let pid = file.file_name().to_str()?.split_once('-')?.0.parse().ok()?;
         Some(Found { pid, path: file.path() })
     });
@@ -288,7 +311,7 @@ fn in_folder(folder: &Path, user: u32) -> Vec<Found> {
         })
         .collect();
     found.sort();
-    found
+    Ok(found)
 }
 
 /// Removes what a program that was killed left behind, in a folder that is ours alone. A file that is no socket also refuses
@@ -421,11 +444,30 @@ mod tests {
         // Where somebody else may have put a link, and a folder that is not the user's of its name.
         let link = root.join("link");
         std::os::unix::fs::symlink(&folder, &link).unwrap();
-        assert!(in_folder(&link, user).is_empty() && in_folder(&folder, user + 1).is_empty());
+        assert!(in_folder(&link, user).is_err() && in_folder(&folder, user + 1).is_err());
         assert!(file.exists() && dead.exists());
-        let found = in_folder(&folder, user);
+        let found = in_folder(&folder, user).unwrap();
         assert_eq!(found, [Found { pid: 12, path: folder.join("12-0") }]);
         assert!(file.exists() && !dead.exists());
+        std::fs::remove_dir_all(root).unwrap();
+    }
+
+    /// It looked as if there were no devices.
+    #[test]
+    fn a_folder_that_is_not_searched_is_named_with_its_cure() {
+        let root = std::env::temp_dir().join(format!("mrc-refused-{}", std::process::id()));
+        let folder = root.join("engines");
+        assert_eq!(own_devices_in(&folder), Devices::default(), "no program has run yet");
+        std::fs::create_dir_all(&folder).unwrap();
+        let with = |mode| {
+            std::fs::set_permissions(&folder, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+            own_devices_in(&folder).refused
+        };
+        assert_eq!(with(0o700), None);
+        let why = with(0o755).unwrap();
+        assert!(why.starts_with(folder.to_str().unwrap()) && why.contains("mode 0700"), "{why}");
+        let why = own_devices_in(&folder.join("y".repeat(300))).refused.unwrap();
+        assert!(why.starts_with("cannot read ") && why.contains("too long"), "{why}");
         std::fs::remove_dir_all(root).unwrap();
     }
 
