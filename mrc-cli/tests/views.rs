@@ -123,6 +123,20 @@ fn a_recording_is_shown_as_text() {
     assert!(!no_terminal.unwrap().status.success());
 }
 
+/// It was emptied, and then there was no terminal.
+#[test]
+fn a_recording_survives_a_top_without_a_terminal() {
+    let path = file("kept.jsonl");
+    std::fs::write(&path, "seen before").unwrap();
+    // A session of its own has no terminal, whoever runs the test.
+    let mut top = Command::new("setsid");
+    top.args(["--wait", MRC, "top", "--record"]).arg(&path).stdin(Stdio::null());
+    let output = top.output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("this is no terminal"), "{output:?}");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "seen before");
+}
+
 /// A terminal of its own.
 struct Tmux(String);
 

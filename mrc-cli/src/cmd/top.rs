@@ -95,17 +95,18 @@ impl Source {
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let mut source = Source::open(args)?;
     let mut model = Model::default();
     if args.once {
-        once(args, &mut source, &mut model)?;
+        once(args, &mut Source::open(args)?, &mut model)?;
         let Some(why) = model.refused() else { return Ok(ExitCode::SUCCESS) };
         errln!("mrc: {why}");
         return Ok(ExitCode::FAILURE);
     }
     let interrupt = Interrupt::install()?;
     let mut terminal = ratatui::try_init().context("this is no terminal; `mrc top --once` needs none")?;
-    let result = live(args, &mut source, &mut model, &mut terminal, &interrupt);
+    // Behind the terminal: without one, the file that `--record` names stays as it is.
+    let result =
+        Source::open(args).and_then(|mut source| live(args, &mut source, &mut model, &mut terminal, &interrupt));
     ratatui::restore();
     result
 }
