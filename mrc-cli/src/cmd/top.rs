@@ -96,13 +96,10 @@ impl Source {
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut model = Model::default();
-    if args.once {
-        once(args, &mut Source::open(args)?, &mut model)?;
-        let Some(why) = model.refused() else { return Ok(ExitCode::SUCCESS) };
-        errln!("mrc: {why}");
-        return Ok(ExitCode::FAILURE);
-    }
     let interrupt = Interrupt::install()?;
+    if args.once {
+        return once(args, &mut Source::open(args)?, &mut model, &interrupt);
+    }
     let mut terminal = ratatui::try_init().context("this is no terminal; `mrc top --once` needs none")?;
     // Behind the terminal: without one, the file that `--record` names stays as it is.
     let result =
@@ -111,7 +108,16 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     result
 }
 
-fn once(args: &Args, source: &mut Source, model: &mut Model) -> anyhow::Result<()> {
+/// Waits; whether nobody has ended it meanwhile.
+fn wait(time: Duration, interrupt: &Interrupt) -> bool {
+    let until = Instant::now() + time;
+    while Instant::now() < until && !interrupt.is_set() {
+        std::thread::sleep(GLANCE.min(until.saturating_duration_since(Instant::now())));
+    }
+    !interrupt.is_set()
+}
+
+fn once(args: &Args, source: &mut Source, model: &mut Model, interrupt: &Interrupt) -> anyhow::Result<ExitCode> {
     match source {
         Source::File(_) => {
             while let Some(snapshot) = source.next()? {
@@ -119,8 +125,10 @@ fn once(args: &Args, source: &mut Source, model: &mut Model) -> anyhow::Result<(
             }
         }
         Source::Live { .. } => {
-            for wait in [Duration::ZERO, Duration::from_secs(1)] {
-                std::thread::sleep(wait);
+            for time in [Duration::ZERO, Duration::from_secs(1)] {
+                if !wait(time, interrupt) {
+                    return Ok(ExitCode::from(interrupt::EXIT_CODE));
+                }
                 model.take(source.next()?.unwrap_or_default());
             }
         }
@@ -133,7 +141,9 @@ fn once(args: &Args, source: &mut Source, model: &mut Model) -> anyhow::Result<(
             (0..args.width).filter_map(|column| buffer.cell((column, row)).map(|cell| cell.symbol())).collect();
         outln!("{}", line.trim_end());
     }
-    Ok(())
+    let Some(why) = model.refused() else { return Ok(ExitCode::SUCCESS) };
+    errln!("mrc: {why}");
+    Ok(ExitCode::FAILURE)
 }
 
 fn live(
