@@ -23,6 +23,16 @@ fn fabric(test: &str) -> Fabric {
     Fabric::up(Shape { prefix: format!("mrco{}{test}", std::process::id()), ..Shape::default() }).unwrap().guarded()
 }
 
+/// Waits until the peer of a program writes to it. On a busy machine that takes a while.
+fn until_written_to(child: &Child) {
+    let pid = child.id().to_string();
+    common::eventually("bytes of the peer", || {
+        let stats = finish(spawn(&["stats", "--json", "--pid", &pid]));
+        let planes = serde_json::from_slice::<Value>(&stats.stdout).ok()?[0]["planes"].as_array()?.clone();
+        planes.iter().any(|plane| plane["rx_bytes"].as_u64() > Some(0)).then_some(())
+    });
+}
+
 /// The host file of `host`, written to a file.
 fn host_file(fabric: &Fabric, test: &str, host: &str) -> PathBuf {
     let path = folder(test).join(format!("{host}.json"));
@@ -210,7 +220,7 @@ fn an_interrupted_client_prints_its_totals() {
     let common = ["--prefix", &fabric.shape().prefix, "--port", "18712", "--json"];
     let server = spawn(&[&["write-bw", "--lab", "hB"][..], &common].concat());
     let client = spawn(&[&["write-bw", "--lab", "hA", "localhost", "-D", "50"][..], &common].concat());
-    std::thread::sleep(Duration::from_secs(3));
+    until_written_to(&server);
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(client.id().cast_signed()), nix::sys::signal::SIGINT).unwrap();
     let client = finish(client);
     let report = json(&client);
@@ -243,7 +253,7 @@ fn an_interrupted_server_ends_as_a_client_does() {
     }
     let server = spawn(&[&["write-bw", "--lab", "hB"][..], &common].concat());
     let client = spawn(&[&["write-bw", "--lab", "hA", "localhost", "-D", "50"][..], &common].concat());
-    std::thread::sleep(Duration::from_secs(3));
+    until_written_to(&server);
     stop(&server);
     let server = finish(server);
     assert!(server.status.code() == Some(130) && json(&server)["bytes"].as_u64().unwrap() > 0, "{server:?}");
@@ -252,7 +262,7 @@ fn an_interrupted_server_ends_as_a_client_does() {
     // Round trips up to then.
     let server = spawn(&[&["write-lat", "--lab", "hB"][..], &common].concat());
     let client = spawn(&[&["write-lat", "--lab", "hA", "localhost", "-n", "10000000"][..], &common].concat());
-    std::thread::sleep(Duration::from_secs(3));
+    until_written_to(&client);
     stop(&client);
     let client = finish(client);
     assert!(client.status.code() == Some(130) && json(&client)["iterations"].as_u64().unwrap() > 0, "{client:?}");
