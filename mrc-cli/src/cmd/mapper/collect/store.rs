@@ -313,7 +313,13 @@ mod tests {
         let (copy, fabric) = Store::read(&path).unwrap();
         assert_eq!((copy.last_event(), fabric), (6, FABRIC));
         drop((store, copy));
-        let other = Store::open(&path, Fabric { hosts: 5, ..FABRIC }).err().unwrap().to_string();
+        // A program that another test starts meanwhile holds the lock until it has begun.
+        let other = || Store::open(&path, Fabric { hosts: 5, ..FABRIC }).err().unwrap().to_string();
+        let waits = |why: &String| {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            why.contains("another collector")
+        };
+        let other = std::iter::repeat_with(other).take(500).find(|why| !waits(why)).unwrap();
         assert!(other.contains("another fabric"), "{other}");
         let broken = folder.path().join("broken");
         std::fs::write(&broken, "this is no database, however long it may be, and it never will be one").unwrap();
