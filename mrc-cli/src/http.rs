@@ -2,7 +2,7 @@
 //! what is new, as server-sent events.
 
 use std::io::{ErrorKind, Read as _, Write as _};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd as _;
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Longest request that is read.
 const MAX_REQUEST: usize = 8 << 10;
-/// Clients at a time; one more, and the oldest that has not asked yet is closed.
+/// Clients at a time; one more, and the oldest is closed that has not asked yet, or has its refusal.
 const MAX_CLIENTS: usize = 128;
 /// Clients that may follow at a time.
 const MAX_FOLLOWERS: usize = 32;
@@ -35,6 +35,7 @@ pub struct Answer {
 }
 
 const EVENT_STREAM: &str = "text/event-stream";
+const OK: &str = "200 OK";
 const NOT_ALLOWED: &str = "405 Method Not Allowed";
 
 /// What a client asks for.
@@ -51,12 +52,17 @@ pub struct Question<'a> {
 impl Answer {
     /// 200.
     pub fn ok(kind: &'static str, body: String) -> Self {
-        Self { status: "200 OK", kind, body }
+        Self { status: OK, kind, body }
     }
 
     /// 404, with where else to look.
     pub fn not_found(hint: &str) -> Self {
         Self::refused("404 Not Found", hint)
+    }
+
+    /// 400, with what is wrong.
+    pub fn bad_request(why: &str) -> Self {
+        Self::refused("400 Bad Request", why)
     }
 
     /// JSON.
@@ -115,6 +121,9 @@ struct Client {
     sent: usize,
     answered: bool,
     follows: bool,
+    /// Refused, perhaps before all of the question was read. A connection that is closed with bytes unread is reset, and the
+    /// answer lost.
+    lingers: bool,
 }
 
 impl Client {
@@ -128,21 +137,26 @@ impl Client {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Instant::now() < self.give_up,
                 Err(_) => return false,
             }
-            if self.asked.windows(4).any(|four| four == b"\r\n\r\n") {
+            let is_whole = self.asked.windows(4).any(|four| four == b"\r\n\r\n");
+            if is_whole || self.asked.len() > MAX_REQUEST {
                 let asked = String::from_utf8_lossy(&self.asked);
                 let head_alone = asked.starts_with("HEAD ");
-                let mut said = reply(&asked, self.from, site);
+                let mut said = if is_whole { reply(&asked, self.from, site) } else { too_long(&asked) };
                 self.follows = said.kind == EVENT_STREAM && !head_alone;
                 if self.follows && !may_follow {
                     said = Answer::refused("503 Service Unavailable", "too many clients follow already");
                     self.follows = false;
                 }
+                self.lingers = said.status != OK;
                 (self.answer, self.answered) = (said.bytes(head_alone), true);
-            } else if self.asked.len() > MAX_REQUEST {
-                return false;
             }
         }
         self.write()
+    }
+
+    /// Whether nothing is left to do but to wait for its end.
+    fn has_its_refusal(&self) -> bool {
+        self.lingers && self.answer.is_empty()
     }
 
     fn write(&mut self) -> bool {
@@ -156,6 +170,17 @@ impl Client {
                 }
                 Err(_) => return false,
             }
+        }
+        if self.lingers {
+            if !self.answer.is_empty() && self.stream.shutdown(Shutdown::Write).is_err() {
+                return false;
+            }
+            self.answer.clear();
+            self.sent = 0;
+            // The others have their turn before more of it is dropped.
+            let read = self.stream.read(&mut [0; 65_536]);
+            let goes_on = read.map_or_else(|error| error.kind() == ErrorKind::WouldBlock, |len| len > 0);
+            return goes_on && Instant::now() < self.give_up;
         }
         (self.answer, self.sent) = (Vec::new(), 0);
         if self.follows {
@@ -181,6 +206,14 @@ pub struct Site<'a> {
     /// Refuses local clients that ask under a name that others may own: a page of theirs could read the answers. For what
     /// browsers read.
     pub own_names_only: bool,
+}
+
+/// What whoever asks more than [`MAX_REQUEST`] hears.
+fn too_long(asked: &str) -> Answer {
+    let why = format!("a request has {MAX_REQUEST} bytes at most");
+    // The end of the first line is that of the target.
+    let status = if asked.contains('\n') { "431 Request Header Fields Too Large" } else { "414 URI Too Long" };
+    Answer::refused(status, &why)
 }
 
 fn reply(head: &str, from: IpAddr, site: &mut Site<'_>) -> Answer {
@@ -277,10 +310,10 @@ pub fn serve(listener: &TcpListener, is_over: &dyn Fn() -> bool, mut site: Site<
 fn accept(listener: &TcpListener, clients: &mut Vec<Client>) {
     while let Some((stream, from)) = accepted(listener.accept()) {
         if clients.len() == MAX_CLIENTS
-            && let Some(silent) = clients.iter().position(|client| !client.answered)
+            && let Some(idle) = clients.iter().position(|client| !client.answered || client.has_its_refusal())
         {
             // In the order in which they came.
-            clients.remove(silent);
+            clients.remove(idle);
         }
         if clients.len() < MAX_CLIENTS && stream.set_nonblocking(true).is_ok() {
             clients.push(Client {
@@ -292,6 +325,7 @@ fn accept(listener: &TcpListener, clients: &mut Vec<Client>) {
                 sent: 0,
                 answered: false,
                 follows: false,
+                lingers: false,
             });
         }
     }
@@ -415,6 +449,15 @@ mod tests {
             let silent: Vec<TcpStream> = (0..MAX_CLIENTS + 20).map(|_| TcpStream::connect(address).unwrap()).collect();
             assert!(ask(address, "GET /x HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404"));
             drop(silent);
+            // Nor those that were refused and stay.
+            let refused = |_| {
+                let mut stream = TcpStream::connect(address).unwrap();
+                stream.write_all(b"GET /x HTTP/1.1\r\n\r\n").unwrap();
+                stream
+            };
+            let refused: Vec<TcpStream> = (0..MAX_CLIENTS + 20).map(refused).collect();
+            assert!(ask(address, "GET /asked HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200"));
+            drop(refused);
             let mut follower = TcpStream::connect(address).unwrap();
             follower.write_all(b"GET /live HTTP/1.1\r\n\r\n").unwrap();
             let mut heard = String::new();
@@ -433,6 +476,15 @@ mod tests {
             let asked = ask(address, "GET /ask%65d?a=%20&b HTTP/1.1\r\nACCEPT: text/plain\r\n\r\n");
             assert!(asked.ends_with(r#"{ path: "/asked", query: "a=%20&b", accept: "text/plain" }"#), "{asked}");
             assert!(ask(address, "PUT / HTTP/1.1\r\n\r\n").contains("\r\nAllow: GET, HEAD\r\n"));
+            // It was reset, and the answer lost with it.
+            let long = "x".repeat(1 << 20);
+            for (request, status) in [
+                (format!("GET /{long} HTTP/1.1\r\n\r\n"), "414 URI Too Long"),
+                (format!("GET / HTTP/1.1\r\nx: {long}\r\n\r\n"), "431 "),
+                (format!("POST / HTTP/1.1\r\n\r\n{long}"), "405 "),
+            ] {
+                assert!(ask(address, &request).starts_with(&format!("HTTP/1.1 {status}")), "{status}");
+            }
             for (request, status) in [
                 ("POST / HTTP/1.1\r\n\r\n", "405"),
                 ("GET /x HTTP/1.1\r\n\r\n", "404"),

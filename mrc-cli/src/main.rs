@@ -73,14 +73,19 @@ fn main() -> ExitCode {
     }
 }
 
-/// An error and its causes; a cause that the text before it already names is not repeated. Any call may be the one that finds no
-/// descriptor left: the cure is told here. Errors quote files, which may come from anybody: nothing in them may steer the terminal.
+/// An error and its causes; neither a cause that the text before it already names is repeated, nor an error that its cause names.
+/// Any call may be the one that finds no descriptor left: the cure is told here. Errors quote files, which may come from anybody:
+/// nothing in them may steer the terminal.
 fn chain(error: &anyhow::Error) -> String {
-    let text = error.chain().map(ToString::to_string).fold(String::new(), |text, cause| match text.ends_with(&cause) {
-        true => text,
-        false if text.is_empty() => cause,
-        false => format!("{text}: {cause}"),
-    });
+    let mut texts: Vec<String> = Vec::new();
+    for cause in error.chain().map(ToString::to_string) {
+        match texts.last_mut() {
+            Some(last) if last.ends_with(&cause) => {}
+            Some(last) if cause.ends_with(last.as_str()) => *last = cause,
+            _ => texts.push(cause),
+        }
+    }
+    let text = texts.join(": ");
     let text = text.replace(|c: char| c.is_control() && !"\n\t".contains(c), "\u{fffd}");
     let without_cure = text.contains(&format!("(os error {})", libc::EMFILE)) && !text.contains("ulimit");
     if without_cure { format!("{text}; raise `ulimit -n`") } else { text }
@@ -122,6 +127,18 @@ mod tests {
             chain(&anyhow::Error::from(std::io::Error::from_raw_os_error(libc::EACCES))),
             "Permission denied (os error 13)"
         );
+    }
+
+    #[test]
+    fn no_part_of_an_error_is_told_twice() {
+        let error = |texts: &[&'static str]| {
+            let mut texts = texts.iter().rev();
+            let first = anyhow::Error::msg(*texts.next().unwrap());
+            chain(&texts.fold(first, |error, text| error.context(*text)))
+        };
+        assert_eq!(error(&["cannot write x: disk full", "disk full"]), "cannot write x: disk full");
+        assert_eq!(error(&["cannot write x", "disk full", "code 13: disk full"]), "cannot write x: code 13: disk full");
+        assert_eq!(error(&["a", "b", "c"]), "a: b: c");
     }
 
     #[test]

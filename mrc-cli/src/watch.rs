@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
-use mrc_verbs_shim::control::{Client, ControlError, Events, Found, Happened, Request, State, all_devices};
+use mrc_verbs_shim::control::{Client, ControlError, Devices, Events, Found, Happened, Request, State, all_devices};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -40,6 +40,9 @@ pub struct Snapshot {
     /// Names of those that do not answer.
     #[serde(default)]
     pub silent: Vec<String>,
+    /// Why the folder of this user's devices was not searched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
 }
 
 /// What devices answered.
@@ -51,6 +54,8 @@ pub struct Asked<T> {
     pub left_out: usize,
     /// Names of those that do not answer: their process may be stopped.
     pub silent: Vec<String>,
+    /// Why the folder of this user's devices was not searched.
+    pub refused: Option<String>,
 }
 
 /// How long devices count as those that there are: to look for others means to connect to each.
@@ -91,7 +96,7 @@ struct Known {
 /// Looks at all devices.
 #[derive(Default)]
 pub struct Watcher {
-    found: Vec<Found>,
+    devices: Devices,
     searched: Option<Instant>,
     known: BTreeMap<PathBuf, Known>,
     silent: Silent,
@@ -113,19 +118,21 @@ impl Watcher {
     /// Asks every device; all have the same time to answer. One that went meanwhile is left out.
     pub fn ask<T: DeserializeOwned>(&mut self, request: &Request) -> Asked<T> {
         if self.searched.is_none_or(|at| at.elapsed() >= SEARCH) {
-            (self.found, self.searched) = (all_devices(), Some(Instant::now()));
-            self.found.retain(|found| self.only.is_none_or(|pid| found.pid == pid));
+            (self.devices, self.searched) = (all_devices(), Some(Instant::now()));
+            self.devices.found.retain(|found| self.only.is_none_or(|pid| found.pid == pid));
         }
-        let left_out = self.found.len().saturating_sub(MAX_DEVICES);
-        self.known.retain(|path, _| self.found.iter().any(|found| found.path == *path));
-        self.silent.forget(&self.found);
+        let Devices { found: all, refused, .. } = &self.devices;
+        let (left_out, refused) = (all.len().saturating_sub(MAX_DEVICES), refused.clone());
+        self.known.retain(|path, _| all.iter().any(|found| found.path == *path));
+        self.silent.forget(all);
         // All are asked before the first answer is waited for.
         let mut asked = Vec::new();
-        for found in self.found.iter().take(MAX_DEVICES) {
+        for found in all.iter().take(MAX_DEVICES) {
             if self.silent.has(&found.path) {
                 continue;
             }
-            if !self.known.contains_key(&found.path) {
+            if !self.known.get(&found.path).is_some_and(|known| known.client.is_open()) {
+                self.known.remove(&found.path);
                 match Client::connect(&found.path) {
                     Ok(client) => _ = self.known.insert(found.path.clone(), Known { client, last_event: 0 }),
                     Err(error) => _ = self.silent.note(&found.path, &error),
@@ -146,12 +153,12 @@ impl Watcher {
                 }
             }
         }
-        Asked { answers, left_out, silent: self.silent.0.keys().map(|path| name(path)).collect() }
+        Asked { answers, left_out, silent: self.silent.0.keys().map(|path| name(path)).collect(), refused }
     }
 
     /// Everything about every device.
     pub fn look(&mut self) -> Snapshot {
-        let Asked { answers, left_out, silent } = self.ask::<State>(&Request::State { evs: true });
+        let Asked { answers, left_out, silent, refused } = self.ask::<State>(&Request::State { evs: true });
         let mut devices = Vec::new();
         for (name, state) in answers {
             let known = self.known.iter_mut().find(|(path, _)| self::name(path) == name);
@@ -162,7 +169,7 @@ impl Watcher {
             });
             devices.push(Seen { name, state, events: events.unwrap_or_default() });
         }
-        Snapshot { unix_ms: unix_ms(), devices, left_out, silent }
+        Snapshot { unix_ms: unix_ms(), devices, left_out, silent, refused }
     }
 }
 

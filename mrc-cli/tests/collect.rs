@@ -68,12 +68,16 @@ fn eventually(what: &str, mut is: impl FnMut() -> bool) {
 }
 
 impl Collector {
-    fn get(&self, path: &str) -> Option<Value> {
+    fn answer(&self, path: &str) -> Option<String> {
         let mut stream = TcpStream::connect(("127.0.0.1", self.http)).ok()?;
         write!(stream, "GET {path} HTTP/1.1\r\n\r\n").ok()?;
         let mut text = String::new();
         stream.read_to_string(&mut text).ok()?;
-        serde_json::from_str(text.split_once("\r\n\r\n")?.1).ok()
+        Some(text)
+    }
+
+    fn get(&self, path: &str) -> Option<Value> {
+        serde_json::from_str(self.answer(path)?.split_once("\r\n\r\n")?.1).ok()
     }
 
     fn faulty(&self) -> Vec<String> {
@@ -190,6 +194,11 @@ fn the_map_has_history_evidence_and_denylists_and_survives_a_restart() {
     let collector = self::collector(&folder, 18_751);
     let mut agents: Vec<Agent> = (0..HOSTS).map(|host| Agent::new(&collector, host, 1)).collect();
     tell_until(&collector, &mut agents, true, &["p0-hA:up"]);
+    for path in ["/api/history?after=abc", "/api/events?x=1&after="] {
+        let refused = collector.answer(path).unwrap();
+        assert!(refused.starts_with("HTTP/1.1 400") && refused.contains("the number of an event"), "{refused}");
+    }
+    assert!(collector.get("/api/history?x=1&after=1").unwrap().is_array());
     let denied = collector.get("/api/denylist").unwrap();
     assert_eq!(denied["hA"]["planes"], serde_json::json!([0]), "{denied}");
     assert_eq!(denied["hA"]["evs"][3], serde_json::json!({ "ev": 3, "state": 4 }), "{denied}");

@@ -116,6 +116,22 @@ fn a_run_that_is_asked_writes_its_results_so_far_and_goes_on() {
     assert!(said.contains(" of 800 messages: the results so far are in out.json"), "{said}");
 }
 
+/// They died of the signal, as no other command does that has results.
+#[test]
+fn a_score_and_a_view_that_are_interrupted_end_as_other_commands_do() {
+    let folder = folder("interrupt-views", LONG);
+    let output = interrupt(start(&folder, &["mapper", "score", "--faults", "1000000"]), Signal::SIGTERM);
+    let (said, table) = (String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&output.stdout));
+    assert_eq!(output.status.code(), Some(130), "{said}");
+    assert!(said.contains("interrupted after ") && said.contains(" of 1000000 faults"), "{said}");
+    assert!(table.contains("algorithm"), "{table}");
+    let output = interrupt(start(&folder, &["mapper", "score", "--packets", "1000"]), Signal::SIGINT);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(130) && said.contains(" of 1000.0 minutes"), "{said}");
+    let output = interrupt(start(&folder, &["top", "--once"]), Signal::SIGTERM);
+    assert_eq!((output.status.code(), output.stdout.is_empty()), (Some(130), true), "{output:?}");
+}
+
 #[test]
 fn a_second_signal_ends_a_run_at_once() {
     let folder = folder("interrupt-twice", LONG);

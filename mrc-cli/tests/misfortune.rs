@@ -146,6 +146,7 @@ fn a_full_disk_is_named_and_stops_nothing() {
         ["mapper", "collect", "--fabric", "2,2,4,2", "--key", key.to_str().unwrap(), "--db", db.to_str().unwrap()];
     let collect = mrc(&[&collect[..], &["--listen", "127.0.0.1:18783", "--http", "127.0.0.1:18784"]].concat());
     assert!(collect.status.code() == Some(1) && stderr(&collect).contains("map.db"), "{collect:?}");
+    assert_eq!(stderr(&collect).matches("disk is full").count(), 1, "{collect:?}");
     // The device goes on.
     let acked = || -> u64 {
         let output = mrc(&["control", "--pid", &pid, "state"]);

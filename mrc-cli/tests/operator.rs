@@ -23,6 +23,16 @@ fn fabric(test: &str) -> Fabric {
     Fabric::up(Shape { prefix: format!("mrco{}{test}", std::process::id()), ..Shape::default() }).unwrap().guarded()
 }
 
+/// Waits until the peer of a program writes to it. On a busy machine that takes a while.
+fn until_written_to(child: &Child) {
+    let pid = child.id().to_string();
+    common::eventually("bytes of the peer", || {
+        let stats = finish(spawn(&["stats", "--json", "--pid", &pid]));
+        let planes = serde_json::from_slice::<Value>(&stats.stdout).ok()?[0]["planes"].as_array()?.clone();
+        planes.iter().any(|plane| plane["rx_bytes"].as_u64() > Some(0)).then_some(())
+    });
+}
+
 /// The host file of `host`, written to a file.
 fn host_file(fabric: &Fabric, test: &str, host: &str) -> PathBuf {
     let path = folder(test).join(format!("{host}.json"));
@@ -210,7 +220,7 @@ fn an_interrupted_client_prints_its_totals() {
     let common = ["--prefix", &fabric.shape().prefix, "--port", "18712", "--json"];
     let server = spawn(&[&["write-bw", "--lab", "hB"][..], &common].concat());
     let client = spawn(&[&["write-bw", "--lab", "hA", "localhost", "-D", "50"][..], &common].concat());
-    std::thread::sleep(Duration::from_secs(3));
+    until_written_to(&server);
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(client.id().cast_signed()), nix::sys::signal::SIGINT).unwrap();
     let client = finish(client);
     let report = json(&client);
@@ -243,7 +253,7 @@ fn an_interrupted_server_ends_as_a_client_does() {
     }
     let server = spawn(&[&["write-bw", "--lab", "hB"][..], &common].concat());
     let client = spawn(&[&["write-bw", "--lab", "hA", "localhost", "-D", "50"][..], &common].concat());
-    std::thread::sleep(Duration::from_secs(3));
+    until_written_to(&server);
     stop(&server);
     let server = finish(server);
     assert!(server.status.code() == Some(130) && json(&server)["bytes"].as_u64().unwrap() > 0, "{server:?}");
@@ -252,7 +262,7 @@ fn an_interrupted_server_ends_as_a_client_does() {
     // Round trips up to then.
     let server = spawn(&[&["write-lat", "--lab", "hB"][..], &common].concat());
     let client = spawn(&[&["write-lat", "--lab", "hA", "localhost", "-n", "10000000"][..], &common].concat());
-    std::thread::sleep(Duration::from_secs(3));
+    until_written_to(&client);
     stop(&client);
     let client = finish(client);
     assert!(client.status.code() == Some(130) && json(&client)["iterations"].as_u64().unwrap() > 0, "{client:?}");
@@ -356,4 +366,29 @@ fn a_process_that_is_stopped_is_named_and_holds_up_nobody() {
     signal("-CONT");
     signal("-TERM");
     server.0.wait().unwrap();
+}
+
+/// They held all connections of the control socket, and `mrc stats` said that there is no device.
+#[test]
+fn clients_that_say_nothing_hide_no_device() {
+    if skip("clients_that_say_nothing_hide_no_device") {
+        return;
+    }
+    let _alone = alone();
+    let fabric = fabric("idle");
+    let prefix = ["--prefix", &fabric.shape().prefix];
+    let server = common::start(&[&["write-bw", "--lab", "hA", "--port", "18719"][..], &prefix].concat());
+    let pid = server.0.id().to_string();
+    let socket = format!("/run/mrc/engines/{pid}-0");
+    let connect = || std::os::unix::net::UnixStream::connect(&socket).ok();
+    let mut idle = vec![common::eventually("a device", connect)];
+    idle.extend((0..40).map_while(|_| connect()));
+    assert_eq!(idle.len(), 41);
+    let stats = finish(spawn(&["stats", "--json", "--pid", &pid]));
+    assert!(stats.status.success() && json(&stats)[0]["host"] == "hA", "{stats:?}");
+    let (top, metrics) = (finish(spawn(&["top", "--once", "--pid", &pid])), finish(spawn(&["metrics"])));
+    for shown in [top, metrics] {
+        let text = String::from_utf8_lossy(&shown.stdout).into_owned();
+        assert!(text.contains(&format!("{pid}-0")) && !text.contains("no answer"), "{text}");
+    }
 }

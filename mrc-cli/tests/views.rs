@@ -123,6 +123,20 @@ fn a_recording_is_shown_as_text() {
     assert!(!no_terminal.unwrap().status.success());
 }
 
+/// It was emptied, and then there was no terminal.
+#[test]
+fn a_recording_survives_a_top_without_a_terminal() {
+    let path = file("kept.jsonl");
+    std::fs::write(&path, "seen before").unwrap();
+    // A session of its own has no terminal, whoever runs the test.
+    let mut top = Command::new("setsid");
+    top.args(["--wait", MRC, "top", "--record"]).arg(&path).stdin(Stdio::null());
+    let output = top.output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("this is no terminal"), "{output:?}");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "seen before");
+}
+
 /// A terminal of its own.
 struct Tmux(String);
 
@@ -244,4 +258,39 @@ fn a_running_device_is_seen() {
     let shown = text(&mrc(&["top", "--once", "--pid", &client.0.id().to_string()]));
     assert!(shown.contains(&name) && shown.contains("queue pairs: 3 of 3") && shown.contains("0 oooo"), "{shown}");
     println!("{shown}");
+}
+
+/// They said that there is no device, and scripts took the machine for idle.
+#[test]
+fn a_folder_of_sockets_that_others_can_enter_is_named() {
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::process::CommandExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    let (program, engines) = (folder.path().join("mrc"), folder.path().join("mrc-engines"));
+    std::fs::copy(MRC, &program).unwrap();
+    std::fs::create_dir(&engines).unwrap();
+    for open in [folder.path(), &engines] {
+        std::fs::set_permissions(open, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let run = |args: &[&str]| {
+        let mut command = Command::new(&program);
+        // Root has a folder for the whole machine.
+        if nix::unistd::geteuid().is_root() {
+            command.uid(65_534).gid(65_534);
+        }
+        command.args(args).current_dir("/").env("XDG_RUNTIME_DIR", folder.path()).stdin(Stdio::null()).output().unwrap()
+    };
+    for args in [&["stats"][..], &["stats", "--json"], &["control", "state"], &["top", "--once"], &["metrics"]] {
+        let output = run(args);
+        let says = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{args:?}: {output:?}");
+        assert!(says.contains(engines.to_str().unwrap()) && says.contains("mode 0700"), "{args:?}: {says}");
+    }
+    let shown = |args: &[&str]| String::from_utf8(run(args).stdout).unwrap();
+    assert!(shown(&["metrics"]).contains("\nmrc_devices_folder_refused 1.0\n"));
+    assert!(shown(&["top", "--once"]).contains("mrc-engines must be a folder of user"));
+    // None at all is no mistake: no program has run yet.
+    std::fs::remove_dir(&engines).unwrap();
+    let metrics = run(&["metrics"]);
+    assert!(metrics.status.success() && metrics.stderr.is_empty(), "{metrics:?}");
 }

@@ -134,6 +134,16 @@ fn page_of(addr: usize, page: usize) -> usize {
     addr & !(page - 1)
 }
 
+/// The place of memory that can be registered. As the kernel has it, a range that is none is EINVAL, and one without memory EFAULT,
+/// also at address 0 (`ib_umem_get`).
+fn place(addr: *mut c_void, length: usize, writable: bool) -> Result<NonNull<u8>, c_int> {
+    if length == 0 || length > isize::MAX as usize {
+        return Err(libc::EINVAL);
+    }
+    populate(addr as usize, length, writable)?;
+    NonNull::new(addr.cast()).ok_or(libc::EFAULT)
+}
+
 /// Brings all pages in, as hardware would pin them. Memory that is not there, or may not be written, is EFAULT now rather
 /// than a fault in the progress thread later.
 fn populate(addr: usize, len: usize, writable: bool) -> Result<(), c_int> {
@@ -165,21 +175,26 @@ fn advise(start: usize, len: usize, advice: c_int) -> Result<(), c_int> {
     }
 }
 
+/// Pages that are asked about at once: a range may be as long as the address space.
+const PAGES: usize = 4096;
+
 fn mapped(start: usize, len: usize) -> Result<(), c_int> {
-    let mut pages = vec![0u8; len.div_ceil(page_size())];
-    // SAFETY: the vector has one byte for each page of the range.
-    match unsafe { libc::mincore(start as *mut c_void, len, pages.as_mut_ptr()) } {
-        0 => Ok(()),
-        _ => Err(libc::EFAULT),
-    }
+    let mut pages = [0u8; PAGES];
+    let step = PAGES * page_size();
+    (start..start + len).step_by(step).try_for_each(|part| {
+        let len = step.min(start + len - part);
+        // SAFETY: the array has one byte for each page of the part.
+        match unsafe { libc::mincore(part as *mut c_void, len, pages.as_mut_ptr()) } {
+            0 => Ok(()),
+            _ => Err(libc::EFAULT),
+        }
+    })
 }
 
 /// Registers memory in a domain, which has one more user then.
 fn enter(domain: &Pd, addr: *mut c_void, length: usize, iova: u64, access: u32) -> Result<Registered, c_int> {
     let rights = rights(access)?;
-    let base = NonNull::new(addr.cast::<u8>()).filter(|_| length > 0 && length <= isize::MAX as usize);
-    let base = base.ok_or(libc::EINVAL)?;
-    populate(addr as usize, length, access & ACCESS_LOCAL_WRITE != 0)?;
+    let base = place(addr, length, access & ACCESS_LOCAL_WRITE != 0)?;
     // SAFETY: mapped, as `populate` found; the application keeps it so until it deregisters, and accesses it as it would
     // memory that a device writes.
     let memory = Arc::new(unsafe { MemRegion::from_raw(base, length) });
@@ -335,6 +350,29 @@ mod tests {
         let inside = bytes.as_ptr() as usize + page_size() / 2 + 1;
         assert_eq!(populate(inside, page_size(), false), Ok(()));
         assert_eq!(mapped(page_of(inside, page_size()), page_size()), Ok(()));
+    }
+
+    /// What the kernel answers. Address 0 was EINVAL, and a range of petabytes ended the program for want of memory.
+    #[test]
+    fn a_range_without_memory_is_efault_and_one_that_is_none_einval() {
+        let mut here = vec![1u8; 10_000];
+        let here: *mut c_void = here.as_mut_ptr().cast();
+        let none = core::ptr::null_mut();
+        assert!(place(here, 10_000, true).is_ok_and(|base| base.as_ptr().cast() == here));
+        for (addr, length, code) in [
+            (none, 4096, libc::EFAULT),
+            (none, 0, libc::EINVAL),
+            (here, 0, libc::EINVAL),
+            (here, usize::MAX, libc::EINVAL),
+            (here, isize::MAX as usize, libc::EFAULT),
+            (none, isize::MAX as usize, libc::EFAULT),
+        ] {
+            assert_eq!(place(addr, length, false), Err(code), "{addr:?} {length}");
+        }
+        let len = 2 * PAGES * page_size();
+        let large = vec![1u8; len];
+        let start = page_of(large.as_ptr() as usize, page_size());
+        assert_eq!(mapped(start, len), Ok(()));
     }
 
     #[test]

@@ -33,8 +33,8 @@ use crate::work::{self, Inline, ReceiveSide, SendSide};
 /// Bytes that the work requests of a QP may carry themselves, if it asks for any: programs ask for one message of theirs
 /// and then post several in one.
 pub(crate) const MAX_INLINE: u32 = 512;
-/// Scatter entries of a receive request, which a write with immediate never uses.
-const MAX_RECV_SGE: u32 = 16;
+/// Pieces of memory of a work request, to send or to receive.
+pub(crate) const MAX_SGE: u32 = 1;
 /// Our responder's window and our wish for the peer's, in units of 128 PSNs. Both sides run this library or agree.
 pub(crate) const MPR: u8 = 8;
 /// Writes with immediate in flight.
@@ -75,8 +75,8 @@ fn excess(asked: &IbvQpCap) -> Option<(&'static str, u32, u32)> {
     let limits = [
         ("max_send_wr", asked.max_send_wr, MAX_WR as u32),
         ("max_recv_wr", asked.max_recv_wr, MAX_WR as u32),
-        ("max_send_sge", asked.max_send_sge, 1),
-        ("max_recv_sge", asked.max_recv_sge, MAX_RECV_SGE),
+        ("max_send_sge", asked.max_send_sge, MAX_SGE),
+        ("max_recv_sge", asked.max_recv_sge, MAX_SGE),
         ("max_inline_data", asked.max_inline_data, MAX_INLINE),
     ];
     limits.into_iter().find(|(_, wanted, most)| wanted > most)
@@ -92,7 +92,7 @@ fn capabilities(asked: &IbvQpCap) -> Result<IbvQpCap, c_int> {
         return Err(libc::EINVAL);
     }
     let max_inline_data = if asked.max_inline_data > 0 { MAX_INLINE } else { 0 };
-    Ok(IbvQpCap { max_send_wr: asked.max_send_wr.max(1), max_send_sge: 1, max_inline_data, ..*asked })
+    Ok(IbvQpCap { max_send_wr: asked.max_send_wr.max(1), max_send_sge: MAX_SGE, max_inline_data, ..*asked })
 }
 
 pub(crate) fn create(pd: *mut IbvPd, attr: &IbvQpInitAttr, extended: bool) -> Result<(*mut IbvQp, IbvQpCap), c_int> {
@@ -600,6 +600,7 @@ mod tests {
         assert_eq!(capabilities(&IbvQpCap { max_inline_data: 64, ..base }).unwrap().max_inline_data, 512);
         for bad in [
             IbvQpCap { max_send_sge: 2, ..base },
+            IbvQpCap { max_recv_sge: 2, ..base },
             IbvQpCap { max_send_wr: 1 << 20, ..base },
             IbvQpCap { max_inline_data: MAX_INLINE + 1, ..base },
         ] {

@@ -12,6 +12,7 @@ use crate::abi::{IbvContext, IbvDeviceAttr, IbvDeviceAttrEx, IbvGidEntry, IbvPor
 use crate::device::Context;
 use crate::engine::{LINK_RATE, MAX_CQ, MAX_CQE, MAX_MR, MAX_QP, MAX_WR};
 use crate::object;
+use crate::qp::MAX_SGE;
 
 /// Not zero, which programs take for "no vendor"; nobody's.
 const VENDOR_ID: u32 = 0x6d_7263;
@@ -51,7 +52,7 @@ fn device_attr(host: &HostFile) -> IbvDeviceAttr {
         max_qp: MAX_QP as c_int,
         max_qp_wr: MAX_WR as c_int,
         device_cap_flags: 0,
-        max_sge: 1,
+        max_sge: MAX_SGE as c_int,
         max_sge_rd: 0,
         max_cq: MAX_CQ as c_int,
         max_cqe: MAX_CQE as c_int,

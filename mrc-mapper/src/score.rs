@@ -233,9 +233,10 @@ impl Report {
     }
 }
 
-/// Runs everything; `progress` is told how many of the cases are done.
+/// Runs everything. After each case and each [`BLOCK`] of the time without a fault, `progress` hears how many cases are done and
+/// says whether to go on. Otherwise the report is of what was done.
 #[must_use]
-pub fn run(config: &ScoreConfig, mut progress: impl FnMut(u32)) -> Report {
+pub fn run(config: &ScoreConfig, mut progress: impl FnMut(u32) -> bool) -> Report {
     let models = FABRICS.map(|fabric| ProbeModel::new(fabric, &PlanConfig::default(), ModelConfig::default()));
     let algorithms = locate::all();
     let mut report = Report {
@@ -248,20 +249,23 @@ pub fn run(config: &ScoreConfig, mut progress: impl FnMut(u32)) -> Report {
         misses: Vec::new(),
         healthy: None,
     };
-    for case in 0..config.faults {
+    let (mut done, mut goes_on) = (0, true);
+    while goes_on && done < config.faults {
+        let case = done;
         // Mixed: what a generator adds with each draw is the same constant.
         let mut rng = Rng::new(mix(config.seed ^ (u64::from(case) + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15)));
         let model = &models[rng.below(models.len() as u64) as usize];
         one_case(case, model, &algorithms, &mut rng, &mut report);
-        progress(case + 1);
+        done += 1;
+        goes_on = progress(done);
     }
     for times in report.times.values_mut() {
         times.shares.sort_by(f64::total_cmp);
         let at = |part: f64| times.shares.get((times.shares.len() as f64 * part) as usize).copied().unwrap_or(1.0);
         (times.median_of_limit, times.p90_of_limit) = (at(0.5), at(0.9));
     }
-    if config.healthy_ms > 0 {
-        report.healthy = Some(healthy(&models[0], config.healthy_ms, config.seed));
+    if goes_on && config.healthy_ms > 0 {
+        report.healthy = Some(healthy(&models[0], config.healthy_ms, config.seed, || progress(done)));
     }
     report
 }
@@ -442,6 +446,12 @@ impl Healthy {
         Self { ms, probes: (model.probes_per_interval() * ms as f64) as u64, ..Self::default() }
     }
 
+    /// Ends after so many intervals, if that is sooner.
+    pub fn cut(&mut self, model: &ProbeModel, ms: u64) {
+        let Self { ms, probes, .. } = Self::new(model, ms.min(self.ms));
+        (self.ms, self.probes) = (ms, probes);
+    }
+
     /// Lets ours judge the windows of a block: every report is wrong.
     pub fn judge(&mut self, model: &ProbeModel, run: &Run) {
         let ours = Ours::default();
@@ -465,11 +475,16 @@ impl Healthy {
     }
 }
 
-fn healthy(model: &ProbeModel, ms: u64, seed: u64) -> Healthy {
-    let mut sum = Healthy::new(model, ms);
+fn healthy(model: &ProbeModel, ms: u64, seed: u64, mut goes_on: impl FnMut() -> bool) -> Healthy {
+    let (mut sum, mut judged) = (Healthy::new(model, ms), 0);
     for run in Day::new(model, ms, seed) {
         sum.judge(model, &run);
+        judged += BLOCK as u64;
+        if !goes_on() {
+            break;
+        }
     }
+    sum.cut(model, judged);
     sum
 }
 

@@ -170,12 +170,71 @@ static void granted(struct ibv_mr *from, struct ibv_mr *to) {
     CHECK("  and refuses too much inline data", ibv_wr_complete(batch) == EINVAL);
     CHECK("no data inline needs no room for any", !post(c, from, 0, 0, to, IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED | IBV_SEND_INLINE) &&
                                                       one(cq, &wc, 5) == 1 && wc.status == IBV_WC_SUCCESS);
-    NEED("destroy", !ibv_destroy_qp(extended) && !ibv_destroy_qp(c) && !ibv_destroy_cq(cq));
+    NEED("destroy", !ibv_destroy_qp(extended) && !ibv_destroy_qp(c));
+    struct ibv_device_attr device;
+    struct ibv_qp_init_attr two = init;
+    two.cap.max_send_sge = 2;
+    errno = 0;
+    CHECK("more pieces to send than max_sge are EINVAL",
+          !ibv_query_device(ctx, &device) && device.max_sge == 1 && !ibv_create_qp(pd, &two) && errno == EINVAL);
+    two.cap.max_send_sge = 1, two.cap.max_recv_sge = 2, errno = 0;
+    CHECK("  and so are more to receive", !ibv_create_qp(pd, &two) && errno == EINVAL);
+    NEED("destroy", !ibv_destroy_cq(cq));
+    errno = 0;
+    CHECK("memory at address 0 is EFAULT", !ibv_reg_mr(pd, NULL, 4096, IBV_ACCESS_LOCAL_WRITE) && errno == EFAULT);
+    CHECK("  and so is more than there is", !ibv_reg_mr(pd, from->addr, SIZE_MAX / 2, IBV_ACCESS_LOCAL_WRITE) && errno == EFAULT);
+    CHECK("  no length is EINVAL", !ibv_reg_mr(pd, from->addr, 0, IBV_ACCESS_LOCAL_WRITE) && errno == EINVAL);
     errno = 0;
     CHECK("rights that MRC lacks are EOPNOTSUPP",
           !ibv_reg_mr(pd, from->addr, 4096, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND) && errno == EOPNOTSUPP);
     CHECK("  and rights that verbs do not know EINVAL",
           !ibv_reg_mr(pd, from->addr, 4096, IBV_ACCESS_LOCAL_WRITE | 1 << 15) && errno == EINVAL);
+}
+
+/* Posts writes with immediate for some seconds while one of the two queues is not polled; how many were posted. */
+static int flood(struct ibv_qp *qp, struct ibv_mr *from, struct ibv_mr *to, int opcode, struct ibv_cq *polled, int *polls) {
+    struct ibv_wc wc;
+    int posted = 0;
+    for (double end = now() + 3; now() < end;) {
+        int code = post(qp, from, 0, 8, to, opcode, IBV_SEND_SIGNALED);
+        if (!code) posted++;
+        else if (code != ENOMEM) return -1;
+        else usleep(1000);
+        while (polled && ibv_poll_cq(polled, 1, &wc) == 1) *polls += wc.status == IBV_WC_SUCCESS;
+    }
+    return posted;
+}
+
+/* A completion queue that nobody polls loses nothing and fails nobody: who completes there waits. */
+static void unpolled(struct ibv_mr *from, struct ibv_mr *to) {
+    struct ibv_cq *writes = ibv_create_cq(ctx, 64, NULL, NULL, 0), *receives = ibv_create_cq(ctx, 64, NULL, NULL, 0);
+    struct ibv_qp_init_attr init = {
+        .send_cq = writes,
+        .recv_cq = receives,
+        .qp_type = IBV_QPT_RC,
+        .cap = {.max_send_wr = 64, .max_recv_wr = 2000, .max_send_sge = 1, .max_recv_sge = 1},
+    };
+    struct ibv_wc wc;
+    struct ibv_qp *a = ibv_create_qp(pd, &init), *b = ibv_create_qp(pd, &init);
+    NEED("queue pairs", writes && receives && a && b && !join(a, b));
+    int done = 0, posted = flood(a, from, to, IBV_WR_RDMA_WRITE, NULL, NULL), good = 1;
+    CHECK("writes go on until their completions fill the queue, then posts are ENOMEM", posted > 512 && posted < 2000);
+    while (one(writes, &wc, done < posted ? 5 : 0.2)) done++, good &= wc.status == IBV_WC_SUCCESS;
+    CHECK("  and none of these completions is lost", good && done == posted);
+    for (int i = 0; i < 1500; i++) NEED("receive", !receive(b, i));
+    done = 0;
+    posted = flood(a, from, to, IBV_WR_RDMA_WRITE_WITH_IMM, writes, &done);
+    CHECK("writes with immediate wait where nobody polls for them", posted > done && done >= 512 && done < 1500);
+    for (uint64_t next = 0; next < 1500 && good; next++) {
+        while (!(good = ibv_poll_cq(receives, 1, &wc)) || good < 0) {
+            if (one(writes, &wc, 0.001)) done++;
+            if (posted < 1500 && !post(a, from, 0, 8, to, IBV_WR_RDMA_WRITE_WITH_IMM, IBV_SEND_SIGNALED)) posted++;
+        }
+        good = wc.status == IBV_WC_SUCCESS && wc.wr_id == next;
+    }
+    while (done < posted && one(writes, &wc, 5)) done++;
+    CHECK("  and go on in order when somebody does", good && done == posted);
+    NEED("destroy", !ibv_destroy_qp(a) && !ibv_destroy_qp(b) && !ibv_destroy_cq(writes) && !ibv_destroy_cq(receives));
 }
 
 /* A step of a queue pair takes its own attributes, all that it needs, and changes nothing where one is missing or too many. */
@@ -418,6 +477,7 @@ int main(void) {
     in_order(from, to);
     destroyed();
     granted(from, to);
+    unpolled(from, to);
     steps();
     reconnected(from, to);
     reregistered(from);

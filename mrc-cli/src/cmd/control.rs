@@ -4,7 +4,9 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::Subcommand;
-use mrc_verbs_shim::control::{Client, Deny, Denylist, Effect, Events, Found, Recorded, Request, State, all_devices};
+use mrc_verbs_shim::control::{
+    Client, Deny, Denylist, Devices, Effect, Events, Found, Recorded, Request, State, all_devices,
+};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
@@ -27,7 +29,7 @@ A device listens on a Unix socket that only its user and root can open: in /run/
 $XDG_RUNTIME_DIR/mrc-engines or /tmp/mrc-engines-UID. Root sees every program, others their own. A denylist ends by itself;
 it never takes the last plane that is up, nor the last path of a queue pair. What was denied is GOOD afterwards, and
 MRC's own losses and probes judge it.
-Exit codes: 0 done, 1 no device runs or one refused, 2 usage.")]
+Exit codes: 0 done; 1 no device runs, one refused, or the folder of sockets is refused; 2 usage.")]
 pub struct Args {
     #[command(subcommand)]
     action: Action,
@@ -104,10 +106,12 @@ fn ask<T: DeserializeOwned>(found: &Found, request: &Request) -> anyhow::Result<
 
 /// Runs the command.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let mut devices = all_devices();
+    let Devices { found: mut devices, refused, .. } = all_devices();
     devices.retain(|found| args.pid.is_none_or(|pid| found.pid == pid));
-    let mut failed = devices.is_empty();
-    if failed {
+    let mut failed = devices.is_empty() || refused.is_some();
+    if let Some(why) = refused {
+        errln!("mrc: {why}");
+    } else if failed {
         match args.pid {
             Some(pid) => errln!("mrc: process {pid} is no program with a device that this user may ask"),
             None => errln!("mrc: no program that this user may ask has a device open"),

@@ -44,7 +44,7 @@ Examples:
 Root sees the devices of all users, others their own. docs/operations.md lists names and labels. There is no series per
 queue pair or path: their number does not grow with the load. The address is not encrypted nor protected: leave it on
 the loopback interface, or use the file.
-Exit codes: 0 done, 1 failed, 2 usage, 130 interrupted.")]
+Exit codes: 0 done; 1 failed, or the folder of sockets is refused; 2 usage; 130 interrupted.")]
 pub struct Args {
     /// Serve on this address
     #[arg(long, value_name = "ADDRESS", conflicts_with = "textfile")]
@@ -101,6 +101,8 @@ struct Scrape {
     devices: Vec<(String, Counters)>,
     left_out: usize,
     silent: usize,
+    /// Why the folder of this user's devices was not searched.
+    refused: Option<String>,
     seconds: f64,
     /// None: nobody was asked.
     map: Option<Map>,
@@ -177,6 +179,9 @@ impl Collector for Scrape {
         alone(self.left_out as f64).encode(encoder.encode_descriptor("mrc_devices_left_out", help, None, gauge)?)?;
         let help = "Devices that did not answer";
         alone(self.silent as f64).encode(encoder.encode_descriptor("mrc_devices_silent", help, None, gauge)?)?;
+        let help = "1: the folder of control sockets is refused, and its devices are not asked";
+        let refused = f64::from(u8::from(self.refused.is_some()));
+        alone(refused).encode(encoder.encode_descriptor("mrc_devices_folder_refused", help, None, gauge)?)?;
         let help = "Time it took to ask all devices";
         alone(self.seconds).encode(encoder.encode_descriptor("mrc_scrape_seconds", help, None, gauge)?)?;
         if let Some(map) = &self.map {
@@ -269,13 +274,27 @@ fn bounded(counters: &mut Counters) {
 
 fn scrape(watcher: &mut Watcher, collector: Option<&mut Mapper>) -> Scrape {
     let start = Instant::now();
-    let Asked { answers: mut devices, left_out, silent } = watcher.ask(&Request::Stats);
+    let Asked { answers: mut devices, left_out, silent, refused } = watcher.ask(&Request::Stats);
     for (_, counters) in &mut devices {
         fill(counters);
         bounded(counters);
     }
     let seconds = start.elapsed().as_secs_f64();
-    Scrape { devices, left_out, silent: silent.len(), seconds, map: collector.map(Mapper::ask) }
+    Scrape { devices, left_out, silent: silent.len(), refused, seconds, map: collector.map(Mapper::ask) }
+}
+
+/// Says once why a folder is not searched; the exit code of a command that asks once.
+#[derive(Default)]
+struct Refused(Option<String>);
+
+impl Refused {
+    fn tell(&mut self, scrape: &Scrape) -> ExitCode {
+        if self.0 != scrape.refused {
+            self.0.clone_from(&scrape.refused);
+            self.0.iter().for_each(|why| errln!("mrc: {why}"));
+        }
+        if self.0.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    }
 }
 
 fn text(scrape: Scrape) -> anyhow::Result<String> {
@@ -292,18 +311,23 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         out!("{DASHBOARD}");
         return Ok(ExitCode::SUCCESS);
     }
-    let (mut watcher, mut collector) = (Watcher::default(), args.collector.map(Mapper::new));
+    let (mut watcher, mut refused) = (Watcher::default(), Refused::default());
+    let mut collector = args.collector.map(Mapper::new);
     if let Some(address) = args.listen {
         return serve(address, collector, &mut watcher);
     }
     let Some(file) = &args.textfile else {
-        out!("{}", text(scrape(&mut watcher, collector.as_mut()))?);
-        return Ok(ExitCode::SUCCESS);
+        let scrape = scrape(&mut watcher, collector.as_mut());
+        let code = refused.tell(&scrape);
+        out!("{}", text(scrape)?);
+        return Ok(code);
     };
     let interrupt = Interrupt::install()?;
     let (mut is_first, mut failing) = (true, false);
     loop {
-        let text = classic(&text(scrape(&mut watcher, collector.as_mut()))?);
+        let scrape = scrape(&mut watcher, collector.as_mut());
+        let code = refused.tell(&scrape);
+        let text = classic(&text(scrape)?);
         match write(file, &text) {
             // A place that never was one is a wrong command line; a disk may be full for a while.
             Err(error) if is_first => return Err(error),
@@ -314,7 +338,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             written => failing = written.is_err(),
         }
         is_first = false;
-        let Some(seconds) = args.every else { return Ok(ExitCode::SUCCESS) };
+        let Some(seconds) = args.every else { return Ok(code) };
         let next = Instant::now() + Duration::from_secs(seconds);
         while Instant::now() < next {
             if interrupt.is_set() {
@@ -365,9 +389,12 @@ fn serve(address: SocketAddr, mut collector: Option<Mapper>, watcher: &mut Watch
     let listener = http::listen(address)?;
     let interrupt = Interrupt::install()?;
     errln!("metrics at http://{}/metrics", listener.local_addr()?);
+    let mut refused = Refused::default();
     let mut answer = |asked: Question<'_>| match asked.path {
         "/metrics" => {
-            let text = text(scrape(watcher, collector.as_mut()))?;
+            let scrape = scrape(watcher, collector.as_mut());
+            refused.tell(&scrape);
+            let text = text(scrape)?;
             Ok(match wants_classic(asked.accept) {
                 true => Answer::ok(CLASSIC, classic(&text)),
                 false => Answer::ok(OPENMETRICS, text),
@@ -400,7 +427,7 @@ mod tests {
             "faulty": [{ "component": "p0-hA:up", "loss": 0.25 }, { "component": "p1", "loss": 1.0 }],
         });
         let devices = vec![("17-0".into(), counters.clone()), ("18-0".into(), counters)];
-        Scrape { devices, left_out: 0, silent: 1, seconds: 0.001, map: Some(Some(map)) }
+        Scrape { devices, left_out: 0, silent: 1, refused: None, seconds: 0.001, map: Some(Some(map)) }
     }
 
     #[test]
@@ -411,6 +438,7 @@ mod tests {
             "# TYPE mrc_discards counter".to_owned(),
             "mrc_devices 2.0".to_owned(),
             "mrc_devices_silent 1.0".to_owned(),
+            "mrc_devices_folder_refused 0.0".to_owned(),
             format!("mrc_discards_total{{{device},reason=\"icrc\"}} 3"),
             format!("mrc_plane_packets_total{{{device},direction=\"tx\",interface=\"p0\"}} 7"),
             format!("mrc_plane_up{{{device},interface=\"p0\"}} 1.0"),

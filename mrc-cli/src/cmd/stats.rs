@@ -15,7 +15,7 @@ Examples:
 
 Shows `mrc write-bw`, `mrc write-lat` and programs over our libibverbs, of the same user. `mrc top` shows more.
 docs/counters.md says what each number counts.
-Exit codes: 0 shown, 1 nothing runs, 2 usage.")]
+Exit codes: 0 shown; 1 nothing runs, or the folder of sockets is refused; 2 usage.")]
 pub struct Args {
     /// Only this process
     #[arg(long)]
@@ -27,13 +27,14 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let wanted = own_devices().into_iter().filter(|found| args.pid.is_none_or(|pid| found.pid == pid));
+    let devices = own_devices();
+    let wanted = devices.found.into_iter().filter(|found| args.pid.is_none_or(|pid| found.pid == pid));
     let (mut all, mut silent) = (Vec::<Counters>::new(), false);
     for found in wanted {
         match ask(&found) {
             Ok(counters) => all.push(counters),
             Err(ControlError::Silent { .. }) => {
-                errln!("mrc: process {} does not answer: it may be stopped", found.pid);
+                errln!("mrc: process {} does not answer: it may be stopped, or too many others ask it", found.pid);
                 silent = true;
             }
             // A program that ends meanwhile has nothing to say.
@@ -45,7 +46,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     } else {
         all.iter().for_each(print);
     }
-    if all.is_empty() && !silent && !args.json {
+    if let Some(why) = devices.refused {
+        errln!("mrc: {why}");
+    } else if all.is_empty() && !silent && !args.json {
         match args.pid {
             Some(pid) => {
                 errln!("mrc: process {pid} is no program of this user with a device that publishes its counters")

@@ -11,7 +11,7 @@ use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, Ke
 use ratatui::{DefaultTerminal, Terminal};
 
 use crate::interrupt::{self, Interrupt};
-use crate::out::outln;
+use crate::out::{errln, outln};
 use crate::watch::{self, Snapshot, Watcher};
 use model::Model;
 
@@ -95,20 +95,29 @@ impl Source {
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let mut source = Source::open(args)?;
     let mut model = Model::default();
-    if args.once {
-        once(args, &mut source, &mut model)?;
-        return Ok(ExitCode::SUCCESS);
-    }
     let interrupt = Interrupt::install()?;
+    if args.once {
+        return once(args, &mut Source::open(args)?, &mut model, &interrupt);
+    }
     let mut terminal = ratatui::try_init().context("this is no terminal; `mrc top --once` needs none")?;
-    let result = live(args, &mut source, &mut model, &mut terminal, &interrupt);
+    // Behind the terminal: without one, the file that `--record` names stays as it is.
+    let result =
+        Source::open(args).and_then(|mut source| live(args, &mut source, &mut model, &mut terminal, &interrupt));
     ratatui::restore();
     result
 }
 
-fn once(args: &Args, source: &mut Source, model: &mut Model) -> anyhow::Result<()> {
+/// Waits; whether nobody has ended it meanwhile.
+fn wait(time: Duration, interrupt: &Interrupt) -> bool {
+    let until = Instant::now() + time;
+    while Instant::now() < until && !interrupt.is_set() {
+        std::thread::sleep(GLANCE.min(until.saturating_duration_since(Instant::now())));
+    }
+    !interrupt.is_set()
+}
+
+fn once(args: &Args, source: &mut Source, model: &mut Model, interrupt: &Interrupt) -> anyhow::Result<ExitCode> {
     match source {
         Source::File(_) => {
             while let Some(snapshot) = source.next()? {
@@ -116,8 +125,10 @@ fn once(args: &Args, source: &mut Source, model: &mut Model) -> anyhow::Result<(
             }
         }
         Source::Live { .. } => {
-            for wait in [Duration::ZERO, Duration::from_secs(1)] {
-                std::thread::sleep(wait);
+            for time in [Duration::ZERO, Duration::from_secs(1)] {
+                if !wait(time, interrupt) {
+                    return Ok(ExitCode::from(interrupt::EXIT_CODE));
+                }
                 model.take(source.next()?.unwrap_or_default());
             }
         }
@@ -130,7 +141,9 @@ fn once(args: &Args, source: &mut Source, model: &mut Model) -> anyhow::Result<(
             (0..args.width).filter_map(|column| buffer.cell((column, row)).map(|cell| cell.symbol())).collect();
         outln!("{}", line.trim_end());
     }
-    Ok(())
+    let Some(why) = model.refused() else { return Ok(ExitCode::SUCCESS) };
+    errln!("mrc: {why}");
+    Ok(ExitCode::FAILURE)
 }
 
 fn live(

@@ -127,14 +127,21 @@ struct Report {
 impl Args {
     /// What messages carry with `--check`.
     fn content(&self) -> Option<Content> {
-        self.check.then_some(Content { size: self.size, slots: self.tx_depth })
+        // A queue pair never has more messages in flight than there are.
+        let slots = u16::try_from(self.messages()).unwrap_or(u16::MAX).min(self.tx_depth);
+        self.check.then_some(Content { size: self.size, slots })
+    }
+
+    /// Messages to write at most, all queue pairs together.
+    fn messages(&self) -> u64 {
+        if self.duration.is_some() { u64::MAX } else { self.iterations }
     }
 
     fn goal(&self) -> Goal {
         Goal {
             size: self.size,
             depth: self.tx_depth,
-            messages: if self.duration.is_some() { u64::MAX } else { self.iterations },
+            messages: self.messages(),
             duration: self.duration.map(Duration::from_secs),
             bits_per_second: self.rate_limit,
             base_rtt: Duration::from_micros(self.path.base_rtt),
@@ -259,7 +266,7 @@ fn client(args: &Args, server: &str) -> anyhow::Result<ExitCode> {
     let mut session = Session::open(&host, &device, qps, bytes.max(4096))?;
     let mut control = Control::connect(server, args.port)?;
     let mut hello = Hello::new("write-bw", host.gid, host.path_mtu()?, args.size);
-    hello.check = args.check.then_some(args.tx_depth);
+    hello.check = args.content().map(|content| content.slots);
     hello.va = session.mr.addr();
     hello.rkey = session.mr.rkey().0;
     hello.qps = (0..qps).map(|i| addresses(&session, i)).collect();
@@ -531,5 +538,28 @@ impl Report {
             );
         }
         outln!();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    /// One message of 1 GiB took 16 GiB.
+    #[test]
+    fn a_check_takes_no_memory_for_messages_that_never_come() {
+        let slots = |more: &str| {
+            let line = format!("write-bw --lab hA localhost --check {more}");
+            let line = <Line as clap::Parser>::try_parse_from(line.split_whitespace()).ok()?;
+            Some(line.args.content()?.slots)
+        };
+        assert_eq!((slots("-n 1"), slots("-n 5 -t 4"), slots("-n 100000")), (Some(1), Some(4), Some(16)));
+        assert_eq!(slots("-n 1 -D 1"), Some(16), "as many as the time allows");
     }
 }

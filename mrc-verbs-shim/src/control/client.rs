@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, RecvFlags, SocketAddrUnix, SocketFlags, SocketType};
 use serde::de::DeserializeOwned;
 
 use super::{Reply, Request, check_directory, own_directory, peer_user};
@@ -30,8 +30,8 @@ pub enum ControlError {
         /// Why.
         source: std::io::Error,
     },
-    /// The device does not answer in time.
-    #[error("control socket {}: no answer; the process may be stopped", path.display())]
+    /// The device is there and does not answer: not in time, or it has no place for one more connection.
+    #[error("control socket {}: no answer; the process may be stopped, or too many others ask it", path.display())]
     Silent {
         /// Which.
         path: PathBuf,
@@ -54,6 +54,7 @@ pub enum ControlError {
 pub struct Client {
     path: PathBuf,
     stream: BufReader<UnixStream>,
+    has_answered: bool,
 }
 
 impl Client {
@@ -70,7 +71,35 @@ impl Client {
             stream.set_write_timeout(Some(Self::PATIENCE))?;
             Ok(BufReader::new(stream))
         };
-        open().map(|stream| Self { path: path.to_owned(), stream }).map_err(|source| failed(path, source))
+        open()
+            .map(|stream| Self { path: path.to_owned(), stream, has_answered: false })
+            .map_err(|source| failed(path, source))
+    }
+
+    /// Whether the device has not closed the connection. While others wait it closes those that ask nothing.
+    pub fn is_open(&self) -> bool {
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        match rustix::net::recv(self.stream.get_ref(), &mut [0; 1], flags) {
+            Ok((_, len)) => len > 0,
+            Err(error) => error == rustix::io::Errno::AGAIN,
+        }
+    }
+
+    /// Why the device closed the connection. One that ended took its socket with it; another has no place for a connection that
+    /// it closes before the first answer.
+    fn closed(&self) -> ControlError {
+        let path = self.path.clone();
+        match self.has_answered || open(&path).is_err() {
+            true => ControlError::Answer { path, why: "the device closed the connection".to_owned() },
+            false => ControlError::Silent { path },
+        }
+    }
+
+    fn failed(&self, source: std::io::Error) -> ControlError {
+        match source.kind() {
+            ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => self.closed(),
+            _ => failed(&self.path, source),
+        }
     }
 
     /// Asks and waits for the answer.
@@ -90,7 +119,7 @@ impl Client {
         let why = |error: serde_json::Error| ControlError::Answer { path: self.path.clone(), why: error.to_string() };
         let mut line = serde_json::to_vec(request).map_err(why)?;
         line.push(b'\n');
-        self.stream.get_mut().write_all(&line).map_err(|source| failed(&self.path, source))
+        self.stream.get_mut().write_all(&line).map_err(|source| self.failed(source))
     }
 
     /// Waits for the answer to the oldest request that has none.
@@ -116,9 +145,12 @@ impl Client {
                 return Err(ControlError::Silent { path: self.path.clone() });
             }
             let timed = self.stream.get_ref().set_read_timeout(Some(left));
-            let part = timed.and_then(|()| self.stream.fill_buf()).map_err(|source| failed(&self.path, source))?;
+            if let Err(source) = timed.and_then(|()| self.stream.fill_buf().map(drop)) {
+                return Err(self.failed(source));
+            }
+            let part = self.stream.buffer();
             if part.is_empty() {
-                return Err(wrong("the device closed the connection"));
+                return Err(self.closed());
             }
             let len = part.iter().position(|byte| *byte == b'\n').map_or(part.len(), |end| end + 1);
             if answer.len() + len > MAX_REPLY {
@@ -127,6 +159,7 @@ impl Client {
             answer.extend_from_slice(&part[..len]);
             self.stream.consume(len);
         }
+        self.has_answered = true;
         match understood(&answer) {
             Ok(Reply::Ok(value)) => Ok(value),
             Ok(Reply::Error(why)) => Err(ControlError::Refused(why)),
@@ -197,19 +230,41 @@ pub struct Found {
     pub path: PathBuf,
 }
 
+/// The control sockets that a search found.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Devices {
+    /// Those that somebody listens at.
+    pub found: Vec<Found>,
+    /// Why the folder of this user's own programs was not searched, in one sentence: others could enter it, or it cannot be read.
+    pub refused: Option<String>,
+}
+
 /// The control sockets of this user's programs, by process.
-pub fn own_devices() -> Vec<Found> {
-    in_folder(&own_directory(), rustix::process::geteuid().as_raw())
+pub fn own_devices() -> Devices {
+    own_devices_in(&own_directory())
+}
+
+fn own_devices_in(folder: &Path) -> Devices {
+    match in_folder(folder, rustix::process::geteuid().as_raw()) {
+        Ok(found) => Devices { found, refused: None },
+        Err(error) if error.raw_os_error().is_none() => Devices { found: Vec::new(), refused: Some(error.to_string()) },
+        Err(error) => {
+            Devices { found: Vec::new(), refused: Some(format!("cannot read {}: {error}", folder.display())) }
+        }
+    }
 }
 
 /// The control sockets of all users' programs that this user may talk to: root all, others their own. Own ones come first,
 /// then those of the other users in turn: nobody crowds out the others with many sockets.
-pub fn all_devices() -> Vec<Found> {
-    let mut found = own_devices();
+pub fn all_devices() -> Devices {
+    let mut devices = own_devices();
     if rustix::process::geteuid().is_root() {
-        found.extend(in_turn(folders_of_others().map(|(folder, user)| in_folder(&folder, user)).collect()));
+        // What is wrong with the folder of another user is told to that user.
+        let of_user = |(folder, user): (PathBuf, u32)| in_folder(&folder, user).unwrap_or_default();
+        devices.found.extend(in_turn(folders_of_others().map(of_user).collect()));
     }
-    found
+    devices
 }
 
 /// Where programs of other users may have their sockets. The name tells whose a folder must be: anybody can make one in the
@@ -230,13 +285,14 @@ fn in_turn(of_users: Vec<Vec<Found>>) -> Vec<Found> {
     (0..longest).flat_map(|at| of_users.iter().filter_map(move |found| found.get(at).cloned())).collect()
 }
 
-/// The living sockets of `user` in a folder that must be that user's alone.
-fn in_folder(folder: &Path, user: u32) -> Vec<Found> {
-    if check_directory(folder, user).is_err() {
-        return Vec::new();
-    }
+/// The living sockets of `user` in a folder that must be that user's alone. Without a folder there are none.
+fn in_folder(folder: &Path, user: u32) -> std::io::Result<Vec<Found>> {
+    let files = match check_directory(folder, user).and_then(|()| std::fs::read_dir(folder)) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        files => files?,
+    };
     let is_own = user == rustix::process::geteuid().as_raw();
-    let sockets = std::fs::read_dir(folder).into_iter().flatten().flatten().filter_map(|file| {
+    let sockets = files.flatten().filter_map(|file| {
         let pid = file.file_name().to_str()?.split_once('-')?.0.parse().ok()?;
         Some(Found { pid, path: file.path() })
     });
@@ -255,7 +311,7 @@ fn in_folder(folder: &Path, user: u32) -> Vec<Found> {
         })
         .collect();
     found.sort();
-    found
+    Ok(found)
 }
 
 /// Removes what a program that was killed left behind, in a folder that is ours alone. A file that is no socket also refuses
@@ -326,6 +382,34 @@ mod tests {
         assert!(start.elapsed() < Client::PATIENCE, "{:?}", start.elapsed());
     }
 
+    /// It was taken for one that ended, and `mrc stats` said that there is no device.
+    #[test]
+    fn a_device_that_has_no_place_for_a_connection_is_silent_and_one_that_ends_is_gone() {
+        let path = std::env::temp_dir().join(format!("mrc-client-{}-full", std::process::id()));
+        let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        let ask = |client: &mut Client| {
+            client.send(&Request::Stats).and_then(|()| client.answer::<serde_json::Value>()).unwrap_err()
+        };
+        for unread in [false, true] {
+            let mut client = Client::connect(&path).unwrap();
+            assert!(client.is_open());
+            if unread {
+                client.send(&Request::Stats).unwrap();
+            }
+            drop(listener.accept().unwrap());
+            assert!(!client.is_open());
+            let error = ask(&mut client);
+            assert!(matches!(error, ControlError::Silent { .. }), "{error}");
+            // It asked whether somebody listens still.
+            drop(listener.accept().unwrap());
+        }
+        let mut client = Client::connect(&path).unwrap();
+        drop((listener.accept().unwrap(), listener));
+        let error = ask(&mut client);
+        assert!(matches!(error, ControlError::Answer { .. }), "{error}");
+        std::fs::remove_file(path).unwrap();
+    }
+
     #[test]
     fn no_answer_brings_control_characters_to_a_terminal() {
         let texts = ["\u{1b}]0;x\u{7}", "two\nlines", "\u{7f}", "\u{9b}31m"];
@@ -360,11 +444,30 @@ mod tests {
         // Where somebody else may have put a link, and a folder that is not the user's of its name.
         let link = root.join("link");
         std::os::unix::fs::symlink(&folder, &link).unwrap();
-        assert!(in_folder(&link, user).is_empty() && in_folder(&folder, user + 1).is_empty());
+        assert!(in_folder(&link, user).is_err() && in_folder(&folder, user + 1).is_err());
         assert!(file.exists() && dead.exists());
-        let found = in_folder(&folder, user);
+        let found = in_folder(&folder, user).unwrap();
         assert_eq!(found, [Found { pid: 12, path: folder.join("12-0") }]);
         assert!(file.exists() && !dead.exists());
+        std::fs::remove_dir_all(root).unwrap();
+    }
+
+    /// It looked as if there were no devices.
+    #[test]
+    fn a_folder_that_is_not_searched_is_named_with_its_cure() {
+        let root = std::env::temp_dir().join(format!("mrc-refused-{}", std::process::id()));
+        let folder = root.join("engines");
+        assert_eq!(own_devices_in(&folder), Devices::default(), "no program has run yet");
+        std::fs::create_dir_all(&folder).unwrap();
+        let with = |mode| {
+            std::fs::set_permissions(&folder, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+            own_devices_in(&folder).refused
+        };
+        assert_eq!(with(0o700), None);
+        let why = with(0o755).unwrap();
+        assert!(why.starts_with(folder.to_str().unwrap()) && why.contains("mode 0700"), "{why}");
+        let why = own_devices_in(&folder.join("y".repeat(300))).refused.unwrap();
+        assert!(why.starts_with("cannot read ") && why.contains("too long"), "{why}");
         std::fs::remove_dir_all(root).unwrap();
     }
 

@@ -19,7 +19,7 @@ use nix::sys::socket::getsockopt;
 use nix::sys::socket::sockopt::PeerCredentials;
 use serde::{Deserialize, Serialize};
 
-pub use client::{Client, ControlError, Found, all_devices, own_devices};
+pub use client::{Client, ControlError, Devices, Found, all_devices, own_devices};
 pub use record::{RecordConfig, Trigger};
 pub use server::{ControlServer, accepted};
 pub use snapshot::path_tables;

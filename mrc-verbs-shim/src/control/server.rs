@@ -16,7 +16,7 @@ use mrc_afxdp::device::{Device, DeviceError, DeviceEvent};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
 
-use super::client::{is_dead, remove_socket};
+use super::client::{Client, is_dead, remove_socket};
 use super::denylist::{Lists, Outcome, Wanted, enforce};
 use super::record::{self, Alarm, RecordConfig};
 use super::snapshot::{self, Names};
@@ -26,8 +26,11 @@ use super::{
 use crate::host::HostFile;
 use crate::logging;
 
-/// Connections at a time; one more is closed at once.
+/// Connections at a time; one more waits for the place of an idle one.
 const MAX_CLIENTS: usize = 16;
+/// A client that neither asks nor reads for so long gives its place to one that waits. Clients wait longer for an answer.
+const IDLE: Duration = Duration::from_millis(500);
+const _: () = assert!(IDLE.as_millis() * 2 <= Client::PATIENCE.as_millis());
 /// Events that are kept.
 const KEPT: usize = 512;
 /// How often denylists are looked after: leases end, new profiles are denied, too.
@@ -230,10 +233,12 @@ pub fn accepted<C>(outcome: std::io::Result<C>) -> Option<C> {
 }
 
 /// A connection.
-struct Client {
+struct Connection {
     // Before the connection, which is closed when it goes.
     _private: Private,
     stream: UnixStream,
+    /// When bytes last went either way.
+    active: Instant,
     asked: Vec<u8>,
     answer: Vec<u8>,
     sent: usize,
@@ -244,7 +249,7 @@ struct Serving {
     names: Names,
     log: Arc<Mutex<Log>>,
     lists: Lists,
-    clients: Vec<Client>,
+    clients: Vec<Connection>,
     alarm: Arc<Alarm>,
     records: RecordConfig,
 }
@@ -255,7 +260,10 @@ impl Serving {
             let mut fds = vec![
                 PollFd::from_borrowed_fd(woken.as_fd(), PollFlags::IN),
                 PollFd::from_borrowed_fd(alarmed.as_fd(), PollFlags::IN),
-                PollFd::from_borrowed_fd(listener.as_fd(), PollFlags::IN),
+                PollFd::from_borrowed_fd(
+                    listener.as_fd(),
+                    if self.has_room() { PollFlags::IN } else { PollFlags::empty() },
+                ),
             ];
             fds.extend(self.clients.iter().map(|client| {
                 let wants = if client.answer.is_empty() { PollFlags::IN } else { PollFlags::OUT };
@@ -287,7 +295,8 @@ impl Serving {
     fn timeout(&self) -> Option<Timespec> {
         let tick = (!self.lists.is_idle()).then_some(TICK);
         let due = self.alarm.due().map(|at| at.saturating_duration_since(Instant::now()));
-        let wait = tick.into_iter().chain(due).min()?;
+        let room = self.place_is_free_in().filter(|wait| !wait.is_zero());
+        let wait = tick.into_iter().chain(due).chain(room).min()?;
         Some(Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: wait.subsec_nanos().into() })
     }
 
@@ -324,15 +333,38 @@ impl Serving {
         format!("{}-{}", std::process::id(), self.names.number)
     }
 
+    /// The client whose last byte is the oldest.
+    fn most_idle(&self) -> Option<usize> {
+        (0..self.clients.len()).min_by_key(|at| self.clients[*at].active)
+    }
+
+    /// Time until a new client finds a place; none while places are free.
+    fn place_is_free_in(&self) -> Option<Duration> {
+        let most_idle = self.most_idle().filter(|_| self.clients.len() >= MAX_CLIENTS)?;
+        Some(IDLE.saturating_sub(self.clients[most_idle].active.elapsed()))
+    }
+
+    fn has_room(&self) -> bool {
+        self.place_is_free_in().is_none_or(|wait| wait.is_zero())
+    }
+
     fn accept(&mut self, listener: &UnixListener) {
-        while let Some((stream, _)) = accepted(listener.accept()) {
+        while self.has_room()
+            && let Some((stream, _)) = accepted(listener.accept())
+        {
             let own = rustix::process::geteuid().as_raw();
             let may = peer_user(&stream).is_some_and(|user| user == 0 || user == own);
-            // Who may not, or comes when all places are taken, is closed.
-            if may && self.clients.len() < MAX_CLIENTS && stream.set_nonblocking(true).is_ok() {
-                let _private = Private::of(&stream);
-                self.clients.push(Client { _private, stream, asked: Vec::new(), answer: Vec::new(), sent: 0 });
+            // Who may not is closed.
+            if !may || stream.set_nonblocking(true).is_err() {
+                continue;
             }
+            if self.clients.len() >= MAX_CLIENTS
+                && let Some(idle) = self.most_idle()
+            {
+                self.clients.remove(idle);
+            }
+            let (_private, active) = (Private::of(&stream), Instant::now());
+            self.clients.push(Connection { _private, stream, active, asked: Vec::new(), answer: Vec::new(), sent: 0 });
         }
     }
 
@@ -340,12 +372,12 @@ impl Serving {
     ///
     /// # Errors
     /// It is to be closed.
-    fn serve(&mut self, client: &mut Client) -> Result<(), ()> {
+    fn serve(&mut self, client: &mut Connection) -> Result<(), ()> {
         loop {
             while client.sent < client.answer.len() {
                 match client.stream.write(&client.answer[client.sent..]) {
                     Ok(0) => return Err(()),
-                    Ok(sent) => client.sent += sent,
+                    Ok(sent) => (client.sent, client.active) = (client.sent + sent, Instant::now()),
                     Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                     Err(_) => return Err(()),
                 }
@@ -362,7 +394,10 @@ impl Serving {
             let mut bytes = [0; 4096];
             match client.stream.read(&mut bytes) {
                 Ok(0) => return Err(()),
-                Ok(len) => client.asked.extend_from_slice(&bytes[..len]),
+                Ok(len) => {
+                    client.asked.extend_from_slice(&bytes[..len]);
+                    client.active = Instant::now();
+                }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(_) => return Err(()),
             }
@@ -459,6 +494,48 @@ fn reply<T: Serialize>(result: Result<T, DeviceError>) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Sixteen clients that said nothing hid the device from everybody else.
+    #[test]
+    fn a_client_that_comes_gets_the_place_of_the_one_that_was_idle_longest() {
+        let path = std::env::temp_dir().join(format!("mrc-places-{}", std::process::id()));
+        let listener = UnixListener::bind(&path).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let (wake, woken) = UnixStream::pair().unwrap();
+        let (alarming, alarmed) = UnixStream::pair().unwrap();
+        alarmed.set_nonblocking(true).unwrap();
+        let mut serving = Serving {
+            device: Weak::new(),
+            names: Names { host: String::new(), number: 0, command: String::new(), interfaces: Vec::new() },
+            log: Arc::default(),
+            lists: Lists::default(),
+            clients: Vec::new(),
+            alarm: Arc::new(Alarm::new(alarming, Duration::ZERO)),
+            records: RecordConfig::default(),
+        };
+        let server = std::thread::spawn(move || serving.run(&listener, &woken, &alarmed));
+        let connect = || {
+            let stream = UnixStream::connect(&path).unwrap();
+            stream.set_read_timeout(Some(Client::PATIENCE)).unwrap();
+            stream
+        };
+        let mut clients: Vec<UnixStream> = (0..MAX_CLIENTS).map(|_| connect()).collect();
+        let begin = Instant::now();
+        // One that says something, though no whole request, is not the most idle.
+        std::thread::sleep(Duration::from_millis(50));
+        clients[0].write_all(b"{").unwrap();
+        let waits = connect();
+        assert_eq!(clients[1].read(&mut [0; 1]).unwrap(), 0, "closed");
+        assert!(begin.elapsed() >= IDLE, "{:?}", begin.elapsed());
+        for (number, stream) in clients.iter_mut().chain([&mut { waits }]).enumerate().filter(|(at, _)| *at != 1) {
+            stream.set_nonblocking(true).unwrap();
+            let read = stream.read(&mut [0; 1]);
+            assert!(read.as_ref().is_err_and(|error| error.kind() == ErrorKind::WouldBlock), "{number}: {read:?}");
+        }
+        wake.shutdown(std::net::Shutdown::Both).unwrap();
+        server.join().unwrap();
+        std::fs::remove_file(path).unwrap();
+    }
 
     /// Two containers that share the folder, each with a process of this number: the second took the first one's socket away.
     #[test]

@@ -258,9 +258,12 @@ impl Map {
 
     /// An answer to a question over HTTP.
     pub fn answer(&self, Question { path, query, .. }: Question<'_>) -> anyhow::Result<Answer> {
-        let after = || {
-            let after = query.split('&').find_map(|part| part.strip_prefix("after="));
-            after.and_then(|number| number.parse().ok()).unwrap_or(0)
+        let after = match query.split('&').find_map(|part| part.strip_prefix("after=")) {
+            None => Ok(0),
+            Some(number) => number.parse::<i64>(),
+        };
+        let Ok(after) = after else {
+            return Ok(Answer::bad_request("after= takes the number of an event, such as after=0"));
         };
         if let Some(page) = web::page(path) {
             return Ok(page);
@@ -272,8 +275,8 @@ impl Map {
             "/api/state" => Answer::json(&self.state()),
             "/api/denylist" => Answer::json(&self.denylist()),
             "/api/live" => Answer::follow(&self.state()),
-            "/api/events" => Answer::json(&json!(self.store.events(after())?)),
-            "/api/history" => Answer::json(&json!(self.store.history(after())?)),
+            "/api/events" => Answer::json(&json!(self.store.events(after)?)),
+            "/api/history" => Answer::json(&json!(self.store.history(after)?)),
             _ => Answer::not_found(
                 "ask /, /api/state, /api/live, /api/events?after=0, /api/history?after=0, /api/why/COMPONENT or /api/denylist",
             ),

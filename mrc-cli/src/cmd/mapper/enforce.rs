@@ -13,7 +13,7 @@ use mrc_mapper::Fabric;
 use mrc_mapper::locate::Finding;
 use mrc_mapper::policy::{self, Decision, Denylist, Enforcer, Policy};
 use mrc_mapper::topology::{Component, HostId, host_name};
-use mrc_verbs_shim::control::{Client, ControlError, Counters, Deny, Effect, Request, all_devices};
+use mrc_verbs_shim::control::{self, Client, ControlError, Counters, Deny, Effect, Request, all_devices};
 use serde::Serialize;
 use serde_json::json;
 
@@ -92,6 +92,8 @@ struct Devices {
     /// By socket; none: of another host.
     known: BTreeMap<PathBuf, Option<Obeys>>,
     silent: Silent,
+    /// Why the folder of sockets is not searched.
+    refused: Option<String>,
 }
 
 impl Hand {
@@ -101,7 +103,8 @@ impl Hand {
         let enforcer = Enforcer::new(fabric, host, policy)?;
         let (lists, wanted) = sync_channel::<Denylist>(1);
         let (tell, told) = channel();
-        let mut devices = Devices { host: name.to_owned(), apply, known: BTreeMap::new(), silent: Silent::default() };
+        let mut devices =
+            Devices { host: name.to_owned(), apply, known: BTreeMap::new(), silent: Silent::default(), refused: None };
         let work = move || {
             for list in wanted {
                 devices.find();
@@ -134,7 +137,11 @@ impl Hand {
 
 impl Devices {
     fn find(&mut self) {
-        let found = all_devices();
+        let control::Devices { found, refused, .. } = all_devices();
+        if refused != self.refused {
+            refused.iter().for_each(|why| log::warn!("devices are not asked: {why}"));
+            self.refused = refused;
+        }
         self.known.retain(|path, _| found.iter().any(|found| found.path == *path));
         self.silent.forget(&found);
         for path in found.into_iter().map(|found| found.path) {

@@ -100,11 +100,16 @@ pub struct Comparison {
     pub differences: Vec<String>,
 }
 
-/// The same blocks at both levels: of the day of `seed`, `blocks` from number `first` on.
-pub fn compare(seed: u64, first: u64, blocks: u64, mut progress: impl FnMut(u64)) -> anyhow::Result<Comparison> {
+/// The same blocks at both levels: of the day of `seed`, `blocks` from number `first` on. After each block `progress` says whether to
+/// go on; otherwise the comparison is of those that were played.
+pub fn compare(
+    seed: u64,
+    first: u64,
+    blocks: u64,
+    mut progress: impl FnMut(u64) -> bool,
+) -> anyhow::Result<Comparison> {
     let model = ProbeModel::new(FABRIC, &PlanConfig::default(), ModelConfig::default());
-    let ms = blocks * BLOCK as u64;
-    let mut healthy = Healthy::new(&model, ms);
+    let mut healthy = Healthy::new(&model, blocks * BLOCK as u64);
     let mut draws = Level::default();
     let mut packets = Packets::new(seed)?;
     let (mut pauses, mut congestions) = (0, 0);
@@ -114,12 +119,15 @@ pub fn compare(seed: u64, first: u64, blocks: u64, mut progress: impl FnMut(u64)
         pauses += run.pauses().len() as u64;
         congestions += run.congestion().len() as u64;
         packets.play(&run)?;
-        progress(n + 1);
+        if !progress(n + 1) {
+            healthy.cut(&model, (n + 1) * BLOCK as u64);
+            break;
+        }
     }
     (draws.reports, draws.denials) = (healthy.reports, healthy.denials);
     draws.trimmed = ModelConfig::default().trimmed;
     let mut comparison = packets.result(&draws);
-    (comparison.seed, comparison.ms, comparison.model) = (seed, ms, draws);
+    (comparison.seed, comparison.ms, comparison.model) = (seed, healthy.ms, draws);
     (comparison.pauses, comparison.congestions) = (pauses, congestions);
     comparison.differences = differences(&comparison);
     Ok(comparison)
@@ -442,7 +450,7 @@ mod tests {
     fn the_probe_model_agrees_with_the_packet_simulator() {
         let model = ProbeModel::new(FABRIC, &PlanConfig::default(), ModelConfig::default());
         let first = Day::new(&model, 1_000_000, 1).position(|run| !run.pauses().is_empty()).unwrap() as u64;
-        let of = compare(1, first, 1, |_| {}).unwrap();
+        let of = compare(1, first, 1, |_| true).unwrap();
         println!("{of:#?}");
         assert!(of.pauses > 0 && of.congestions > 10, "a block in which something happens: {of:?}");
         assert_eq!(of.differences, Vec::<String>::new(), "{of:#?}");

@@ -7,7 +7,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use mrc_mapper::score::{self, BLOCK, Report, ScoreConfig, Tally};
 
 use super::packets::{self, Comparison, Level};
-use crate::out::{out, outln};
+use crate::interrupt::{self, Interrupt};
+use crate::out::{errln, out, outln};
 use crate::usage::usage;
 
 /// Arguments of `mrc mapper score`.
@@ -21,7 +22,8 @@ packets, no queues. --packets holds it against the packet simulator: 16 hosts go
 at both levels, with the same pauses and congestion.
 
 Exit code 0: ours has a precision and a recall of at least 99 %, at least 98 % of its reports are exact, and nothing is
-reported in the time without a fault; with --packets, the levels agree. 1: not so.")]
+reported in the time without a fault; with --packets, the levels agree. 1: not so. 130: interrupted; the tables are of what was
+done until then.")]
 pub struct Args {
     /// Faulty cases
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
@@ -68,12 +70,27 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} faults, {eta} left") {
         bar.set_style(style);
     }
-    let report = score::run(&config, |done| bar.set_position(u64::from(done)));
+    let (interrupt, mut judged) = (Interrupt::install()?, 0);
+    let report = score::run(&config, |done| {
+        judged = done;
+        bar.set_position(u64::from(done));
+        !interrupt.is_set()
+    });
     bar.finish_and_clear();
     if args.json {
         outln!("{}", serde_json::to_string(&report)?);
     } else {
         out!("{}", table(&report));
+    }
+    if interrupt.is_set() {
+        let ms = report.healthy.map_or(0, |healthy| healthy.ms);
+        errln!(
+            "interrupted after {judged} of {} faults and {:.2} of {:.2} hours without a fault",
+            config.faults,
+            ms as f64 / 3.6e6,
+            args.hours
+        );
+        return Ok(ExitCode::from(interrupt::EXIT_CODE));
     }
     Ok(if report.passed() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -83,12 +100,21 @@ fn packet_level(args: &Args, minutes: f64) -> anyhow::Result<ExitCode> {
     let blocks = |minutes: f64| (minutes * 60_000.0 / BLOCK as f64).round() as u64;
     let (first, count) = (blocks(args.from), blocks(minutes).max(1));
     let bar = ProgressBar::new(count);
-    let of = packets::compare(args.seed, first, count, |done| bar.set_position(done))?;
+    let (interrupt, mut played) = (Interrupt::install()?, 0);
+    let of = packets::compare(args.seed, first, count, |done| {
+        played = done;
+        bar.set_position(done);
+        !interrupt.is_set()
+    })?;
     bar.finish_and_clear();
     if args.json {
         outln!("{}", serde_json::to_string(&of)?);
     } else {
         out!("{}", side_by_side(&of));
+    }
+    if interrupt.is_set() {
+        errln!("interrupted after {:.1} of {minutes:.1} minutes", (played * BLOCK as u64) as f64 / 60_000.0);
+        return Ok(ExitCode::from(interrupt::EXIT_CODE));
     }
     Ok(if of.differences.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

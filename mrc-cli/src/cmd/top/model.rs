@@ -139,6 +139,11 @@ impl Model {
         self.pair().map_or(&[], |(now, _)| &now.silent)
     }
 
+    /// Why the folder of this user's devices was not searched.
+    pub fn refused(&self) -> Option<&str> {
+        self.pair()?.0.refused.as_deref()
+    }
+
     /// When what is shown was seen, in milliseconds since 1970.
     pub fn unix_ms(&self) -> u64 {
         self.pair().map_or(0, |(now, _)| now.unix_ms)
@@ -378,9 +383,9 @@ mod tests {
         let mut model = Model::default();
         let first = vec![qp(1, 0, 9, 0), qp(2, 0, 5, 0), qp(3, 0, 7, 0)];
         let second = vec![qp(1, 1_250_000_000, 9, 5), qp(2, 250_000_000, 5, 8), qp(3, 0, 7, 0), qp(4, 77, 1, 1)];
-        model.take(Snapshot { unix_ms: 1000, devices: vec![seen("1-0", 0, first)], left_out: 0, silent: vec![] });
+        model.take(Snapshot { unix_ms: 1000, devices: vec![seen("1-0", 0, first)], ..Snapshot::default() });
         let devices = vec![seen("1-0", 1000, second), seen("2-0", 0, vec![])];
-        model.take(Snapshot { unix_ms: 3000, devices, left_out: 0, silent: vec![] });
+        model.take(Snapshot { unix_ms: 3000, devices, ..Snapshot::default() });
         model
     }
 
@@ -406,7 +411,7 @@ mod tests {
         let mut model = model();
         let take = |model: &mut Model, unix_ms, tx| {
             let devices = vec![seen("1-0", tx, vec![])];
-            model.take(Snapshot { unix_ms, devices, left_out: 0, silent: vec![] });
+            model.take(Snapshot { unix_ms, devices, ..Snapshot::default() });
             (model.planes()[0].tx_gbit * 1e9).round()
         };
         // Set back by a minute, and on by an hour.
@@ -447,7 +452,7 @@ mod tests {
     fn a_pause_keeps_what_is_shown_and_steps_through_time() {
         let mut model = model();
         model.pause();
-        model.take(Snapshot { unix_ms: 4000, devices: vec![seen("1-0", 9000, vec![])], left_out: 0, silent: vec![] });
+        model.take(Snapshot { unix_ms: 4000, devices: vec![seen("1-0", 9000, vec![])], ..Snapshot::default() });
         assert_eq!(model.unix_ms(), 3000, "paused");
         model.step(-1);
         assert_eq!((model.unix_ms(), model.qps().0[0].tx_gbit), (1000, 0.0), "the first has no rates");
@@ -477,12 +482,7 @@ mod tests {
     fn history_is_bounded() {
         let mut model = model();
         for n in 0..2000 {
-            model.take(Snapshot {
-                unix_ms: 5000 + n,
-                devices: vec![seen("1-0", n, vec![])],
-                left_out: 0,
-                silent: vec![],
-            });
+            model.take(Snapshot { unix_ms: 5000 + n, devices: vec![seen("1-0", n, vec![])], ..Snapshot::default() });
         }
         assert_eq!((model.history.len(), model.events["1-0"].len()), (HISTORY, EVENTS));
     }

@@ -69,7 +69,9 @@ fn header(frame: &mut Frame<'_>, area: Rect, model: &Model) {
         [] => String::new(),
         names => format!("no answer from {}  ", names.join(", ")),
     };
-    frame.render_widget(Line::from(vec![Span::styled(line, TITLE), Span::styled(silent, BAD), state]), area);
+    let refused = model.refused().map(|why| format!("{why}  ")).unwrap_or_default();
+    let spans = vec![Span::styled(line, TITLE), Span::styled(silent, BAD), state, Span::styled(refused, BAD)];
+    frame.render_widget(Line::from(spans), area);
 }
 
 fn footer(frame: &mut Frame<'_>, area: Rect, model: &Model) {
@@ -84,7 +86,7 @@ fn footer(frame: &mut Frame<'_>, area: Rect, model: &Model) {
 fn device_table(frame: &mut Frame<'_>, area: Rect, model: &Model) {
     let all = model.devices();
     if all.is_empty() {
-        let text = "no program that this user may ask has a device open";
+        let text = model.refused().unwrap_or("no program that this user may ask has a device open");
         frame.render_widget(Paragraph::new(text).block(block("devices".into())), area);
         return;
     }

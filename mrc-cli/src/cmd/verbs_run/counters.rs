@@ -68,7 +68,7 @@ impl Files {
     }
 
     fn look(&mut self) {
-        let found: Vec<_> = all_devices().into_iter().filter(|found| self.is_in_our_network(found.pid)).collect();
+        let found: Vec<_> = all_devices().found.into_iter().filter(|found| self.is_in_our_network(found.pid)).collect();
         self.totals.keep(|socket| found.iter().any(|found| found.path == socket));
         for found in found {
             // One that does not answer keeps what it said last.

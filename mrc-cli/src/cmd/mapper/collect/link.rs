@@ -8,7 +8,7 @@
 use std::io::{BufRead as _, BufReader, Read, Write};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mrc_mapper::agent::Summary;
 use mrc_mapper::probe::Key;
@@ -23,6 +23,8 @@ pub const MAX_LINE: usize = 1 << 20;
 const WAITING: usize = 8;
 /// Time between two attempts to connect.
 const RETRY: Duration = Duration::from_secs(1);
+/// A connection that takes summaries for so long works. One with a wrong key or name is cut off sooner.
+const WORKS_AFTER: Duration = Duration::from_secs(3);
 
 /// The signature of line number `number`.
 pub fn sign(key: &Key, challenge: &[u8; 16], number: u64, json: &str) -> u64 {
@@ -55,17 +57,32 @@ pub fn unhex(text: &str) -> Option<[u8; 16]> {
 pub struct Uplink(SyncSender<Summary>);
 
 impl Uplink {
-    /// Sends to the collector at `address` from now on.
+    /// Sends to the collector at `address` from now on. The log hears that the collector is lost, and that it is back.
     pub fn start(address: Address, key: Key, tls: Option<Arc<ClientConfig>>) -> anyhow::Result<Self> {
+        Self::start_and_tell(address, key, tls, |text| log::warn!("{text}"))
+    }
+
+    fn start_and_tell(
+        address: Address,
+        key: Key,
+        tls: Option<Arc<ClientConfig>>,
+        tell: impl Fn(String) + Send + 'static,
+    ) -> anyhow::Result<Self> {
         let (sender, summaries) = sync_channel(WAITING);
         std::thread::Builder::new().name("mrc-uplink".into()).spawn(move || {
             let mut told = String::new();
             loop {
+                let mut works = || {
+                    if !told.is_empty() {
+                        tell(format!("collector {address}: it takes summaries again"));
+                        told.clear();
+                    }
+                };
                 // Ok: the agent has ended.
-                let Err(error) = deliver(&address, &key, tls.as_ref(), &summaries) else { return };
+                let Err(error) = deliver(&address, &key, tls.as_ref(), &summaries, &mut works) else { return };
                 let why = reason(&error);
                 if why != told {
-                    log::warn!("collector {address}: {why}; the agent goes on without it");
+                    tell(format!("collector {address}: {why}; the agent goes on without it"));
                     told = why;
                 }
                 std::thread::sleep(RETRY);
@@ -85,32 +102,42 @@ pub(super) fn reason(error: &std::io::Error) -> String {
     inner.map_or_else(|| error.to_string(), tls::explained)
 }
 
-/// Sends summaries until there are no more or the connection breaks.
+/// Sends summaries until there are no more or the connection breaks; `works` hears of each once it has worked for a while.
 pub(super) fn deliver(
     address: &Address,
     key: &Key,
     tls: Option<&Arc<ClientConfig>>,
     summaries: &Receiver<Summary>,
+    works: &mut dyn FnMut(),
 ) -> std::io::Result<()> {
     let wire = address.connect(RETRY)?;
     match tls {
-        None => tell(wire, key, summaries),
-        Some(config) => tell(StreamOwned::new(tls::connect(config)?, wire), key, summaries),
+        None => tell(wire, key, summaries, works),
+        Some(config) => tell(StreamOwned::new(tls::connect(config)?, wire), key, summaries, works),
     }
 }
 
-fn tell(stream: impl Read + Write, key: &Key, summaries: &Receiver<Summary>) -> std::io::Result<()> {
+fn tell(
+    stream: impl Read + Write,
+    key: &Key,
+    summaries: &Receiver<Summary>,
+    works: &mut dyn FnMut(),
+) -> std::io::Result<()> {
     let mut line = String::new();
     let mut reader = BufReader::new(stream);
     reader.by_ref().take(64).read_line(&mut line)?;
     let challenge = unhex(&line).ok_or_else(|| {
         std::io::Error::other("it gave no challenge: is it a collector, and does it use TLS as this agent does?")
     })?;
+    let begin = Instant::now();
     for (number, summary) in (0u64..).zip(summaries) {
         let json = serde_json::to_string(&summary)?;
         let signed = format!("{:016x} {json}\n", sign(key, &challenge, number, &json));
         reader.get_mut().write_all(signed.as_bytes())?;
         reader.get_mut().flush()?;
+        if begin.elapsed() >= WORKS_AFTER {
+            works();
+        }
     }
     Ok(())
 }
@@ -119,7 +146,6 @@ fn tell(stream: impl Read + Write, key: &Key, summaries: &Receiver<Summary>) -> 
 mod tests {
     use std::os::unix::net::{UnixListener, UnixStream};
     use std::path::PathBuf;
-    use std::time::Instant;
 
     use mrc_mapper::agent::{AgentStats, PathSummary};
     use mrc_mapper::path::{State, Totals};
@@ -156,7 +182,7 @@ mod tests {
         let (sender, waiting) = sync_channel(summaries as usize);
         (0..summaries).for_each(|number| sender.send(summary(number)).unwrap());
         drop(sender);
-        let told = deliver(&Address::Unix(path.clone()), &KEY, None, &waiting);
+        let told = deliver(&Address::Unix(path.clone()), &KEY, None, &waiting, &mut || {});
         drop(waiting);
         collector.join().unwrap();
         let _ = std::fs::remove_file(path);
@@ -206,7 +232,7 @@ mod tests {
         let (sender, waiting) = sync_channel(200);
         (0..200).for_each(|number| sender.send(summary(number)).unwrap());
         drop(sender);
-        assert!(deliver(&Address::Unix(path.clone()), &KEY, None, &waiting).is_err());
+        assert!(deliver(&Address::Unix(path.clone()), &KEY, None, &waiting, &mut || {}).is_err());
         let _ = left.send(());
         assert!(collector.join().unwrap(), "the agent waits for a collector that does not read");
         let _ = std::fs::remove_file(path);
@@ -245,6 +271,39 @@ mod tests {
             BufReader::new(stream).read_line(&mut line).unwrap();
             assert!(verified(&KEY, &[9; 16], 0, line.trim_end()).is_some(), "the first line of a new connection");
         }
+        let _ = std::fs::remove_file(path);
+    }
+
+    /// The log said that the collector is lost, and never that it is back.
+    #[test]
+    fn a_collector_that_is_back_is_told_once_it_works() {
+        let path = socket("back");
+        let (tell, told) = sync_channel(10);
+        let tell = move |text| tell.send(text).unwrap();
+        let uplink = Uplink::start_and_tell(Address::Unix(path.clone()), KEY, None, tell).unwrap();
+        assert!(told.recv_timeout(PATIENCE).unwrap().contains("goes on without it"));
+        let listener = UnixListener::bind(&path).unwrap();
+        // One that cuts the connection off, as where the key is wrong, is not back.
+        let mut stream = listener.accept().unwrap().0;
+        stream.write_all(format!("{}\n", hex(&[9; 16])).as_bytes()).unwrap();
+        drop(stream);
+        let reads = std::thread::spawn(move || {
+            let mut stream = listener.accept().unwrap().0;
+            stream.write_all(format!("{}\n", hex(&[9; 16])).as_bytes()).unwrap();
+            let begin = Instant::now();
+            BufReader::new(stream).lines().take_while(Result::is_ok).for_each(drop);
+            begin.elapsed()
+        });
+        let give_up = Instant::now() + PATIENCE;
+        let mut texts = Vec::new();
+        while !texts.last().is_some_and(|text: &String| text.contains("takes summaries again")) {
+            assert!(Instant::now() < give_up, "{texts:?}");
+            let _ = uplink.send(summary(0));
+            texts.extend(told.recv_timeout(Duration::from_millis(50)));
+        }
+        assert!(texts.len() <= 2, "{texts:?}");
+        drop(uplink);
+        assert!(reads.join().unwrap() >= WORKS_AFTER - Duration::from_millis(100));
         let _ = std::fs::remove_file(path);
     }
 

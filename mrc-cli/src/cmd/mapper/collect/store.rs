@@ -4,12 +4,12 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, TryLockError};
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
 use mrc_mapper::Fabric;
 use mrc_mapper::topology::{Component, Direction};
-use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension as _, params};
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension as _, ffi, params};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -57,6 +57,7 @@ impl Store {
     pub fn open(path: &Path, fabric: Fabric) -> anyhow::Result<Self> {
         let open = || -> rusqlite::Result<Connection> {
             let db = Connection::open(path)?;
+            check_length(&db, path)?;
             db.pragma_update(None, "journal_mode", "WAL")?;
             db.pragma_update(None, "synchronous", "NORMAL")?;
             db.execute_batch(
@@ -210,18 +211,38 @@ fn event(row: &rusqlite::Row<'_>) -> rusqlite::Result<Event> {
     })
 }
 
+/// The file beside a database that holds what was written last.
+fn log_of(path: &Path) -> PathBuf {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    log.into()
+}
+
+/// Refuses a database that was cut within a page. If its first page had no table yet, SQLite takes it for an empty one. Where its log
+/// is there, SQLite restores the pages from that.
+fn check_length(db: &Connection, path: &Path) -> rusqlite::Result<()> {
+    let length = |path: &Path| std::fs::metadata(path).map_or(0, |about| about.len());
+    // Before SQLite makes an empty one.
+    let has_log = length(&log_of(path)) > 0;
+    db.query_row("SELECT count(*) FROM sqlite_master", [], |_| Ok(()))?;
+    let (length, page): (u64, i64) = (length(path), db.pragma_query_value(None, "page_size", |row| row.get(0))?);
+    if has_log || length.is_multiple_of(page.cast_unsigned()) {
+        return Ok(());
+    }
+    let why = format!("its end is missing: {length} bytes are no whole number of pages of {page}");
+    Err(rusqlite::Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_CORRUPT), Some(why)))
+}
+
 /// Opens a database for reading. SQLite shares it with its writer through a file beside it. Where none can be made, as on a medium
 /// that cannot be written, and no writer left anything behind, the file is all there is.
 fn read_only(path: &Path) -> rusqlite::Result<Connection> {
     let open = |name: &OsStr, flags| {
         let db = Connection::open_with_flags(name, flags)?;
-        db.query_row("SELECT count(*) FROM sqlite_master", [], |_| Ok(()))?;
+        check_length(&db, path)?;
         Ok(db)
     };
-    let mut log = path.as_os_str().to_owned();
-    log.push("-wal");
     match open(path.as_os_str(), OpenFlags::SQLITE_OPEN_READ_ONLY) {
-        Err(_) if path.exists() && !Path::new(&log).exists() => {
+        Err(_) if path.exists() && !log_of(path).exists() => {
             let mut uri = OsString::from("file:");
             for byte in path.as_os_str().as_bytes() {
                 match byte {
@@ -292,7 +313,13 @@ mod tests {
         let (copy, fabric) = Store::read(&path).unwrap();
         assert_eq!((copy.last_event(), fabric), (6, FABRIC));
         drop((store, copy));
-        let other = Store::open(&path, Fabric { hosts: 5, ..FABRIC }).err().unwrap().to_string();
+        // A program that another test starts meanwhile holds the lock until it has begun.
+        let other = || Store::open(&path, Fabric { hosts: 5, ..FABRIC }).err().unwrap().to_string();
+        let waits = |why: &String| {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            why.contains("another collector")
+        };
+        let other = std::iter::repeat_with(other).take(500).find(|why| !waits(why)).unwrap();
         assert!(other.contains("another fabric"), "{other}");
         let broken = folder.path().join("broken");
         std::fs::write(&broken, "this is no database, however long it may be, and it never will be one").unwrap();
@@ -321,6 +348,28 @@ mod tests {
         std::fs::write(&path, &whole[..4096 * 3]).unwrap();
         let says = format!("{:#}", Store::open(&path, FABRIC).err().unwrap());
         assert!(says.contains(&path.display().to_string()) && says.contains("move it away"), "{says}");
+    }
+
+    /// What a collector that was killed leaves has one page without tables, and the rest in its log. Cut, it was taken for an empty one.
+    #[test]
+    fn a_file_that_was_cut_within_its_first_page_is_no_empty_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, cut) = (folder.path().join("whole"), folder.path().join("cut"));
+        let mut store = Store::open(&path, FABRIC).unwrap();
+        store.add(1, "p0", "faulty", 1.0, &Value::Null);
+        let (first, log) = (std::fs::read(&path).unwrap(), std::fs::read(log_of(&path)).unwrap());
+        assert_eq!((first.len(), log.is_empty()), (4096, false));
+        for length in [100, 3000] {
+            std::fs::write(&cut, &first[..length]).unwrap();
+            for error in [Store::open(&cut, FABRIC).err().unwrap(), Store::read(&cut).err().unwrap()] {
+                let says = crate::chain(&error);
+                assert!(says.contains(cut.to_str().unwrap()) && says.contains("malformed"), "{says}");
+            }
+            assert_eq!(std::fs::read(&cut).unwrap(), &first[..length], "nothing is written");
+        }
+        // With its log nothing is lost.
+        std::fs::write(log_of(&cut), log).unwrap();
+        assert_eq!(Store::open(&cut, FABRIC).unwrap().open_faults().unwrap(), ["p0"]);
     }
 
     #[test]
