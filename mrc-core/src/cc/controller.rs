@@ -322,7 +322,7 @@ impl Qpcc {
     //= NSCC-021
     pub(crate) fn on_ack(&mut self, share: &mut Share, now: Instant, ack: &AckSample) {
         share.inflight = share.inflight.saturating_sub(ack.newly_bytes.into());
-        if share.settled > 0 || share.testing > 0 {
+        if share.settled.max(share.testing) > 0 {
             let early = share.take_settled(ack.newly_bytes);
             self.cc.on_settled(early.saturating_neg());
         }
@@ -394,10 +394,11 @@ impl Qpcc {
         self.cc.on_settled(share.settle());
     }
 
-    /// What of the QP is in flight beyond so many bytes only tests whether its peer is there: it takes nothing from the window of others.
+    /// What the QP has in flight only tests whether its peer is there: it takes nothing from the window of others.
     //= SCHED-002
-    pub(crate) fn set_apart(&mut self, share: &mut Share, beyond: i64) {
-        self.cc.on_settled(share.set_apart(beyond));
+    #[cold]
+    pub(crate) fn set_apart(&mut self, share: &mut Share) {
+        self.cc.on_settled(share.set_apart());
     }
 
     /// The round trip of a full packet, from that of one with `payload` bytes, where it is less than the base RTT.

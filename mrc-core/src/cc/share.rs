@@ -71,12 +71,10 @@ impl Share {
         core::mem::take(&mut self.inflight)
     }
 
-    /// What is in flight beyond so many bytes only tests whether the peer is there. So much less counts.
-    pub(super) fn set_apart(&mut self, beyond: i64) -> i64 {
-        let tests = self.inflight.saturating_sub(beyond);
-        self.testing = self.testing.saturating_add(narrow(tests));
-        self.inflight = beyond;
-        tests
+    /// What is in flight only tests whether the peer is there. So much less counts.
+    pub(super) fn set_apart(&mut self) -> i64 {
+        self.testing = self.testing.saturating_add(narrow(self.inflight));
+        core::mem::take(&mut self.inflight)
     }
 
     /// What is heard of `bytes` in flight is of those that its controller does not count, as far as there are any. So many.

@@ -285,9 +285,12 @@ impl Endpoint<'_> {
         most: impl FnOnce(bool) -> u32,
         sink: &mut impl FrameSink,
     ) -> Run {
-        let Some((alone, one_by_one)) = self.begin_turn(index, qp) else {
+        let Some((alone, one_by_one, silent)) = self.begin_turn(index, qp) else {
             return Run { blocked: true, ..Run::NOTHING };
         };
+        if silent {
+            return self.test_turn(now, qp, sink);
+        }
         let most = if one_by_one { 1 } else { most(alone) };
         let mut run = self.send_data(now, qp, most, sink);
         if one_by_one && run.sent > 0 {
@@ -296,17 +299,17 @@ impl Endpoint<'_> {
         run
     }
 
-    /// The turn of controller `index` and QP `qp` begins or goes on; whether nobody else waits for one, and whether its packets
-    /// leave one by one.
+    /// The turn of controller `index` and QP `qp` begins or goes on; whether nobody else waits for one, whether its packets
+    /// leave one by one, and whether its peer is silent.
     #[inline(always)]
-    fn begin_turn(&mut self, index: u32, qp: u32) -> Option<(bool, bool)> {
+    fn begin_turn(&mut self, index: u32, qp: u32) -> Option<(bool, bool, bool)> {
         let turn_bytes = self.cfg.turn_bytes;
         let (qpcc, slot) = (self.qpccs.get_mut(index as usize)?, self.qps.get_mut(qp as usize)?);
         let only_controller = self.ready.holds_at_most(index);
         let only_qp = qpcc.retransmit.holds_at_most(qp) && qpcc.new_data.holds_at_most(qp);
         qpcc.turn.begin(turn_bytes, only_controller);
         slot.share.turn.begin(turn_bytes, only_qp);
-        Some((only_controller && only_qp, qpcc.one_by_one(&slot.share)))
+        Some((only_controller && only_qp, qpcc.one_by_one(&slot.share), slot.req.is_silent(&self.cfg)))
     }
 
     /// After one of its QPs had a turn, or a part of one: controller `index` leaves the round when it has nothing more that
@@ -425,10 +428,11 @@ impl Endpoint<'_> {
     }
 
     /// What follows a packet or a report tells only the deadlines that it can have brought forward. Debug builds look at all of them:
-    /// the timer of the QP fires for the first one, or before; send times are kept in ticks of 16 ns.
+    /// the timer of the QP fires for the first one, or before; send times are kept in ticks of 16 ns. A walk is about to wake all.
     #[inline(always)]
     pub(super) fn check_timer(&mut self, now: Instant, qp: u32) {
         if cfg!(debug_assertions)
+            && !self.walk.is_open()
             && let Some(next) = self.with_tx(qp, |tx| tx.next_timeout(now))
         {
             assert!(next > now, "QP {qp} would be woken for ever at {now:?}");

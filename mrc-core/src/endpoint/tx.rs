@@ -144,11 +144,8 @@ impl Endpoint<'_> {
             let mut run = Run::NOTHING;
             let Some(mut to) = to else { return run };
             let ports = towards.and(up);
-            let silent = tx.is_silent();
-            let most = if silent { most.min(tx.tests_left()) } else { most };
-            let before = tx.qp.share.inflight_bytes();
             loop {
-                if !tx.qpcc.can_send() || most == 0 {
+                if !tx.qpcc.can_send() {
                     run.blocked = run.sent == 0;
                     break;
                 }
@@ -163,9 +160,6 @@ impl Endpoint<'_> {
                 }
             }
             tx.count_ended_skips();
-            if silent {
-                tx.qpcc.set_apart(&mut tx.qp.share, before);
-            }
             if run.sent == 0 {
                 // Over: those behind may have a port with room.
                 tx.qp.share.turn = Credit::NONE;
@@ -202,6 +196,24 @@ impl Endpoint<'_> {
             }
             tx.wants_after_data(now)
         })
+    }
+
+    /// A turn of a QP whose peer is silent: a packet to test whether it is there, if not enough are in flight.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn test_turn(&mut self, now: Instant, qp: u32, sink: &mut impl FrameSink) -> Run {
+        let awaited = self.with_tx(qp, |mut tx| if tx.awaits_sign() { Some(tx.wants(now)) } else { None });
+        if let Some(wants @ Some(_)) = awaited {
+            return Run { blocked: true, wants, ..Run::NOTHING };
+        }
+        let mut run = self.send_data(now, qp, 1, sink);
+        if run.sent > 0 {
+            run.wants = self.with_tx(qp, |mut tx| {
+                tx.qpcc.set_apart(&mut tx.qp.share);
+                tx.wants_after_data(now)
+            });
+        }
+        run
     }
 
     //= PROBE-001, PROBE-007, PETH-002, NSCC-024

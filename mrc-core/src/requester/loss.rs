@@ -211,7 +211,7 @@ impl TxSide<'_, '_> {
         let bytes = self.nominal_of(psn);
         // Silence says that the peer is gone or its paths are, not that they are congested: others share the window.
         //= SCHED-002
-        let heard = !self.is_silent();
+        let heard = !self.qp.req.is_silent(self.cfg);
         self.qpcc.on_loss(&mut self.qp.share, now, bytes, heard);
         self.qpcc.settle(&mut self.qp.share);
     }

@@ -31,7 +31,7 @@ impl TxSide<'_, '_> {
             return None;
         }
         let tail = self.tail_deadline(now);
-        let next = self.deadlines(now).min(tail);
+        let next = self.deadlines(now, |deadline| deadline).min(self.qp.paths.next_timeout()).min(tail);
         if next <= now {
             return None;
         }
@@ -56,10 +56,10 @@ impl TxSide<'_, '_> {
             self.stats.probe_lost.inc();
             self.feedback(now, ev, Feedback::ProbeLost);
         }
-        if now >= self.paths_deadline() {
+        if !ports.is_empty() && now >= self.qp.paths.next_timeout() {
             self.probe_paths(now, ports);
         }
-        if now >= self.foreseen_tail_probe() {
+        if !ports.is_empty() && now >= self.qp.req.next_tail_probe {
             self.probe_tail(now, ports);
         }
         if now >= self.qp.req.path_retry {
@@ -332,60 +332,51 @@ impl TxSide<'_, '_> {
         if probes.is_idle() { Instant::FAR } else { probes.deadline(now, self.qp.req.probe_patience_ns()) }
     }
 
-    /// When the tail draws its probe, as far as was foreseen. Without a port that leads to the peer neither tails nor paths are probed: one
-    /// that returns wakes the QP.
-    #[inline(always)]
-    fn foreseen_tail_probe(&self) -> Instant {
-        self.if_reachable(self.qp.req.next_tail_probe)
-    }
-
-    /// When the paths want a probe.
-    #[inline(always)]
-    fn paths_deadline(&self) -> Instant {
-        self.if_reachable(self.qp.paths.next_timeout())
-    }
-
-    #[inline(always)]
-    fn if_reachable(&self, deadline: Instant) -> Instant {
-        if self.qp.paths.usable_ports().is_empty() { Instant::FAR } else { deadline }
-    }
-
-    /// When [`TxSide::on_timeout`] next has something to do, always after `now`: a deadline that has come but could
-    /// not be served (probe limit) is tried again a little later instead of spinning.
+    /// When [`TxSide::on_timeout`] next has something to do, always after `now`. Without a port that leads to the peer neither paths nor tails
+    /// are probed: one that returns wakes the QP.
     pub(crate) fn next_timeout(&self, now: Instant) -> Instant {
-        let earliest = self.deadlines(now).min(self.foreseen_tail_probe());
-        if earliest > now { earliest } else { now.after(self.qp.req.probe_rate_limit_ns.max(SOONEST_NS)) }
+        let earliest = self.earliest(now, |deadline| deadline);
+        if earliest > now { earliest } else { self.overdue(now) }
     }
 
-    /// The first of all deadlines but the tail probe's.
+    /// A deadline that has come but could not be served (probe limit) is tried again a little later instead of spinning.
+    #[cold]
+    fn overdue(&self, now: Instant) -> Instant {
+        let later = self.earliest(now, |deadline| if deadline > now { deadline } else { Instant::FAR });
+        later.min(now.after(self.qp.req.probe_rate_limit_ns.max(SOONEST_NS)))
+    }
+
+    /// The first of all deadlines, of each what `seen` makes of it.
     #[inline(always)]
-    fn deadlines(&self, now: Instant) -> Instant {
-        self.qp
-            .req
-            .next_scan
-            .min(self.tack_deadline())
-            .min(self.probe_deadline(now))
-            .min(self.wanted_probe(now))
-            .min(self.paths_deadline())
-            .min(self.qp.req.path_retry)
-            .min(self.qp.req.portless)
-            .min(self.keepalive_deadline())
-            .min(self.qp.req.next_release)
+    fn earliest(&self, now: Instant, seen: impl Fn(Instant) -> Instant) -> Instant {
+        let deadline = self.deadlines(now, &seen);
+        if self.qp.paths.usable_ports().is_empty() {
+            return deadline;
+        }
+        deadline.min(seen(self.qp.paths.next_timeout())).min(seen(self.qp.req.next_tail_probe))
+    }
+
+    /// The first of the deadlines that no port has to lead to the peer for.
+    #[inline(always)]
+    fn deadlines(&self, now: Instant, seen: impl Fn(Instant) -> Instant) -> Instant {
+        seen(self.qp.req.next_scan)
+            .min(seen(self.tack_deadline()))
+            .min(seen(self.probe_deadline(now)))
+            .min(seen(self.wanted_probe(now)))
+            .min(seen(self.qp.req.path_retry))
+            .min(seen(self.qp.req.portless))
+            .min(seen(self.keepalive_deadline()))
+            .min(seen(self.qp.req.next_release))
     }
 
     /// The ports that lead to the peer now. Without any, time begins to charge the retry budget.
     #[inline(always)]
     pub(crate) fn set_ports(&mut self, now: Instant, ports: PortMask) {
-        let before = self.qp.paths.usable_ports();
         self.qp.paths.set_usable_ports(ports);
-        if ports.is_empty() {
+        if !ports.is_empty() {
+            self.qp.req.portless = Instant::FAR;
+        } else {
             self.copy().without_ports(now);
-            return;
-        }
-        self.qp.req.portless = Instant::FAR;
-        if before.is_empty() {
-            // So that all deadlines are looked at that waited for a port.
-            self.qp.req.next_scan = now;
         }
     }
 

@@ -1,7 +1,7 @@
 //! What a QP wants to send, and when it is to be asked again.
 
 use super::{Requester, TxSide};
-use crate::time::Instant;
+use crate::{config::EndpointConfig, time::Instant};
 
 /// What a QP has to send; who lets it, and when, is the endpoint's concern.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,6 +28,12 @@ impl Wants {
 const MOST_SPAN: u32 = (1 << 23) - (1 << 16);
 
 impl Requester {
+    /// Its timer ran out and nothing was answered since, where that matters (`silent_packets`).
+    #[inline(always)]
+    pub(crate) fn is_silent(&self, cfg: &EndpointConfig) -> bool {
+        self.retry_cnt > 0 && self.last_answer < self.last_retry && cfg.silent_packets > 0
+    }
+
     /// A full send queue of requests like one that was posted spans more PSNs than can be compared.
     pub(crate) fn watch_span(&mut self) {
         self.begin_gate = 0;
@@ -79,7 +85,7 @@ impl TxSide<'_, '_> {
 
     #[inline(always)]
     fn wants_now(&self, now: Instant) -> Wants {
-        if self.is_silent() && self.tests_left() == 0 {
+        if self.awaits_sign() {
             return Wants { retransmit: false, new_data: false, ..self.unheld(now) };
         }
         self.unheld(now)
@@ -96,17 +102,10 @@ impl TxSide<'_, '_> {
         }
     }
 
-    /// Its timer ran out and nothing was answered since, where that matters (`silent_packets`).
+    /// The peer is silent, and as many packets are in flight as may test whether it is there: all else waits for a sign of it.
     #[inline(always)]
-    pub(crate) fn is_silent(&self) -> bool {
-        let req = &self.qp.req;
-        req.retry_cnt > 0 && req.last_answer < req.last_retry && self.cfg.silent_packets > 0
-    }
-
-    /// How many more packets may leave to test whether a silent peer is there; what else waits has to wait for a sign of it.
-    #[cold]
-    pub(crate) fn tests_left(&self) -> u32 {
-        u32::from(self.cfg.silent_packets).saturating_sub(self.qp.share.load.inflight_pkts)
+    pub(crate) fn awaits_sign(&self) -> bool {
+        self.qp.req.is_silent(self.cfg) && self.qp.share.load.inflight_pkts >= u32::from(self.cfg.silent_packets)
     }
 
     /// Whether a new packet waits that the window of PSNs and the limit of writes with immediate allow.

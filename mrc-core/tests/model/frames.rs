@@ -42,13 +42,14 @@ pub(crate) fn check_write(
     let bytes = i64::from(frame.udp_len) + 40;
     let start = model.req.start;
     let seq = seq_of(start, frame.bth.psn, model.req.max);
-    let flight = model.req.in_flight().bytes;
     let (request, nth) = if seq == model.req.max + 1 {
         assert!(!frame.bth.rtx, "a new packet with rtx");
         assert!(model.req.new_allowed(setup), "a packet beyond window or limits");
         assert!(!model.req.held_back(setup), "a new packet of a queue pair whose peer is silent");
         assert!(!choice || model.req.due_again(setup, now).is_none(), "a new packet before a lost one");
-        model.req.send_new(now, frame.entropy, bytes)
+        let new = model.req.send_new(now, frame.entropy, bytes);
+        model.req.set_apart(setup);
+        new
     } else {
         assert!(frame.bth.rtx, "an old packet without rtx");
         let tail = model.req.requests.get(model.req.oldest).and_then(Request::last);
@@ -62,11 +63,11 @@ pub(crate) fn check_write(
             model.req.resend_tail = false;
         }
         model.req.send_again(now, seq, frame.entropy, bytes);
+        if before.fate == Fate::Lost {
+            model.req.set_apart(setup);
+        }
         model.req.owner(seq)
     };
-    if model.req.is_silent(setup) {
-        model.req.apart += model.req.in_flight().bytes - flight;
-    }
     let last = nth + 1 == request.packets;
     let (first, single) = (nth == 0, request.packets == 1);
     assert_eq!((frame.bth.opcode.is_first(), frame.bth.opcode.ends_message()), (first || single, last));

@@ -226,6 +226,13 @@ impl Requester {
         }
     }
 
+    /// What leaves while the peer is silent tests it, together with what is in flight: no more than `silent_packets`.
+    pub(crate) fn set_apart(&mut self, setup: &Setup) {
+        if self.is_silent(setup) {
+            self.apart = self.in_flight().bytes;
+        }
+    }
+
     /// Reports and losses are of what tests a silent peer before they are of other packets.
     fn less_apart(&mut self, bytes: i64) {
         self.apart -= bytes.min(self.apart.max(0));
@@ -284,7 +291,7 @@ impl Requester {
     }
 
     /// A retry was charged, and no SACK, NACK or ACK came since.
-    pub(crate) fn is_silent(&self, setup: &Setup) -> bool {
+    fn is_silent(&self, setup: &Setup) -> bool {
         setup.silent_packets > 0 && self.retries > 0 && self.last_answer < self.last_retry
     }
 
