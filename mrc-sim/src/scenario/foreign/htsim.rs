@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Bad, Scale};
+use super::{Bad, Scale, of_line};
 use crate::fabric::{LinkSpec, Tiers};
 use crate::scenario::nearest;
 use crate::workload::{GroupId, Message, MessageId, Plan};
@@ -52,11 +52,17 @@ pub(super) fn connections(text: &str, group: GroupId, scale: &Scale, plan: &mut 
     for (nth, line) in text.strip_prefix('\u{feff}').unwrap_or(text).lines().enumerate() {
         let line = line.split('#').next().unwrap_or_default().trim();
         let words: Vec<&str> = line.split_whitespace().collect();
-        let bad = |why: &str| format!("line {}: `{line}`: {why}", nth + 1);
+        let bad = |why: &str| of_line(nth, line, why);
         match &words[..] {
             [] | ["Triggers" | "Failures", ..] => {}
+            ["Connections", ..] if announced.is_some() => return Err(bad("Connections is there already")),
             ["Connections", count] => announced = Some(count.parse::<usize>().map_err(|_| bad("no number"))?),
-            ["Nodes", count] => nodes = count.parse().map_err(|_| bad("no number"))?,
+            ["Nodes", ..] if nodes < u32::MAX => return Err(bad("Nodes is there already")),
+            ["Nodes", ..] if plan.messages.len() > before => return Err(bad("Nodes stands before all connections")),
+            ["Nodes", count] => {
+                let count = count.parse().ok().filter(|&count| count > 0);
+                nodes = count.ok_or_else(|| bad("Nodes is a whole number from 1 on"))?;
+            }
             ["trigger", rest @ ..] => {
                 let (id, kind) = trigger(rest).map_err(bad)?;
                 if triggers.insert(id, kind).is_some() {
@@ -70,7 +76,7 @@ pub(super) fn connections(text: &str, group: GroupId, scale: &Scale, plan: &mut 
                 let (Some(src), Some(dst)) = (host(src), host(dst)) else {
                     return Err(bad(&match nodes {
                         u32::MAX => "hosts are whole numbers from 0 on".to_owned(),
-                        nodes => format!("hosts are 0 to {}, by Nodes", nodes.saturating_sub(1)),
+                        nodes => format!("hosts are 0 to {}, by Nodes", nodes - 1),
                     }));
                 };
                 let (mut start, mut size, mut trigger) = (None, None, None);
@@ -181,7 +187,7 @@ pub(in crate::scenario) fn topology(text: &str) -> Result<(Tiers, u32), Bad> {
         if line.is_empty() {
             continue;
         }
-        let bad = |why: &str| format!("line {}: `{line}`: {why}", nth + 1);
+        let bad = |why: &str| of_line(nth, line, why);
         let (key, value) = line.split_once(char::is_whitespace).ok_or_else(|| bad("a key and a number"))?;
         let key = key.to_lowercase();
         if !KEYS.contains(&&*key) {
