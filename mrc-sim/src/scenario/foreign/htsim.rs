@@ -278,20 +278,47 @@ pub(in crate::scenario) fn topology(text: &str) -> Result<(Tiers, u32), Bad> {
         }
     }
     // One latency is that of all switches. What those of a tier need beyond it goes, by halves, to the links of both their sides: every
-    // packet that crosses a switch crosses two of its links, so that its time stays the same.
+    // packet that crosses a switch crosses two of its links, so that its time stays the same. Of an odd number of nanoseconds the links
+    // above have the larger half. Only where a packet turns round, which crosses two links below, one nanosecond is lost.
     let of_tier = |tier: usize| if tier < count { latency(tier, "switch_latency_ns") } else { Ok(u32::MAX) };
     let of_tiers = [of_tier(0)?, of_tier(1)?, of_tier(2)?];
     let of_switches = of_tiers[..count].iter().copied().min().unwrap_or(0);
     let beyond = |tier: usize| u64::from(of_tiers[tier].saturating_sub(of_switches));
-    let longer = |link: LinkSpec, more: u64| match u32::try_from(u64::from(link.delay_ns) + more / 2) {
+    let (below, above) = (|tier: usize| beyond(tier) / 2, |tier: usize| beyond(tier).div_ceil(2));
+    let longer = |link: LinkSpec, more: u64| match u32::try_from(u64::from(link.delay_ns) + more) {
         Ok(delay_ns) => Ok(LinkSpec { delay_ns, ..link }),
         Err(_) => Err("latencies of a link and a switch that are more than 4 s together".to_owned()),
     };
     let tiers3 = Tiers {
-        host_link: longer(tiers3.host_link, beyond(0))?,
-        fabric_link: longer(tiers3.fabric_link, beyond(0) + beyond(1))?,
-        t2_link: if count == 3 { longer(tiers3.t2_link, beyond(1) + beyond(2))? } else { tiers3.t2_link },
+        host_link: longer(tiers3.host_link, below(0))?,
+        fabric_link: longer(tiers3.fabric_link, above(0) + below(1))?,
+        t2_link: if count == 3 { longer(tiers3.t2_link, above(1) + below(2))? } else { tiers3.t2_link },
         ..tiers3
     };
     Ok((tiers3, of_switches))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Latencies of switches by tier, and what a packet needs for links and switches to the turn at each tier and back.
+    #[test]
+    fn odd_latencies_of_switches_lose_at_most_one_nanosecond() {
+        for latencies in [[301, 700, 500], [300, 701, 500], [300, 701, 503], [301, 300, 303], [3, 2, 1], [4, 4, 4]] {
+            let tier = |nth: usize, more: &str| {
+                format!("Tier {nth}\nDownlink_speed_Gbps 100\n{more}\nSwitch_Latency_ns {}\n", latencies[nth])
+            };
+            let text = ["Radix_Up 2\nRadix_Down 4", "Radix_Up 2\nRadix_Down 2", "Radix_Down 2"];
+            let text: String = text.iter().enumerate().map(|(nth, more)| tier(nth, more)).collect();
+            let (tiers, each) = topology(&format!("Nodes 16\nTiers 3\nPodsize 8\n{text}")).unwrap();
+            let links = [tiers.host_link, tiers.fabric_link, tiers.t2_link].map(|link| link.delay_ns);
+            for top in 0..3 {
+                let switches = 2 * top as u32 + 1;
+                let ns = 2 * links[..=top].iter().sum::<u32>() + switches * each;
+                let wanted = 2 * latencies[..top].iter().sum::<u32>() + latencies[top];
+                assert!(ns == wanted || ns + 1 == wanted, "{latencies:?}, up to tier {top}: {ns} ns, not {wanted}");
+            }
+        }
+    }
 }
