@@ -189,6 +189,48 @@ fn the_runs_of_a_sweep_end_with_it_even_when_it_is_killed() {
     assert_eq!((runs.len(), left.len()), (2, 0));
 }
 
+/// Two sides: the first one is finished at once, the second one has hours of work.
+const SIDES: &str = r#"
+scenario = "scenario.toml"
+seed = 1
+seeds = [2]
+measure = "goodput"
+[[side]]
+name = "short"
+set = { "workload.0.bytes" = 4096, "workload.0.messages" = 1 }
+[[side]]
+name = "long"
+"#;
+
+#[test]
+fn a_comparison_that_is_interrupted_keeps_the_sides_that_are_finished() {
+    let folder = folder("interrupt-tune", LONG);
+    std::fs::write(folder.join("tuning.toml"), SIDES).expect("a tuning file");
+    let mut child = start(&folder, &["sim", "tune", "tuning.toml", "--json", "out.json", "-j", "1"]);
+    listening(&mut child, Signal::SIGTERM);
+    let (since, before) = (Instant::now(), processor_ticks(child.id()));
+    // Three seconds of processor time: the first side takes a small part of one.
+    while processor_ticks(child.id()) < before + 300 {
+        assert!(since.elapsed() < Duration::from_secs(60), "it does not work");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let output = interrupt(child, Signal::SIGTERM);
+    let (said, table) = (String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&output.stdout));
+    assert_eq!(output.status.code(), Some(130), "{said}");
+    assert!(said.contains("interrupted: 1 of 2 sides finished"), "{said}");
+    assert!(table.contains("| short |") && !table.contains("long"), "{table}");
+    let rows = std::fs::read_to_string(folder.join("out.json")).expect("rows");
+    let rows: serde_json::Value = serde_json::from_str(&rows).expect("JSON");
+    assert_eq!((rows.as_array().map(Vec::len), &rows[0]["incomplete"]), (Some(1), &0.into()), "{rows}");
+}
+
+/// What a process has used of the processor so far, in hundredths of a second.
+fn processor_ticks(pid: u32) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let fields: Vec<&str> = text.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace().collect();
+    fields[11..=12].iter().map(|ticks| ticks.parse::<u64>().expect("ticks")).sum()
+}
+
 #[test]
 fn what_a_killed_attempt_left_is_not_taken_for_results() {
     let folder = folder("interrupt-stale", STUCK);

@@ -303,11 +303,12 @@ fn lay_out(file: &Path) -> anyhow::Result<(Manifest, Source)> {
         }
         // Each point would hold the value of the second one, under the name of both.
         let keys: BTreeSet<String> = cases.iter().flat_map(|(_, set)| set).map(|change| key_of(change)).collect();
-        if let Some((key, other)) = keys.iter().find_map(|key| same_place(&changed, key)) {
+        let both =
+            keys.iter().find_map(|key| changed.iter().find_map(|(other, axis)| Some((same_place(other, key)?, axis))));
+        if let Some((key, other)) = both {
             bail!("{}: two axes change {key}: {other} and {name}", file.display());
         }
-        let lost = keys.iter().find_map(|key| of_all.iter().find(|of_all| is_within(of_all, key)));
-        if let Some(lost) = lost {
+        if let Some(lost) = keys.iter().find_map(|key| lost_with(&of_all, key)) {
             bail!("{}: axis {name} replaces the table that {lost} of `set` lies in", file.display());
         }
         changed.extend(keys.into_iter().map(|key| (key, name.clone())));
@@ -409,15 +410,18 @@ pub fn key_of(change: &str) -> String {
 }
 
 /// Whether a key lies in the table that the other one names.
-pub fn is_within(key: &str, table: &str) -> bool {
+fn is_within(key: &str, table: &str) -> bool {
     key.strip_prefix(table).is_some_and(|rest| rest.starts_with('.'))
 }
 
-/// The axis that changes a key too, or a key within it, or a table around it; and the innermost of the two keys.
-fn same_place<'a>(changed: &'a BTreeMap<String, String>, key: &'a str) -> Option<(&'a str, &'a str)> {
-    let (other, axis) =
-        changed.iter().find(|(other, _)| *other == key || is_within(other, key) || is_within(key, other))?;
-    Some((if is_within(other, key) { other } else { key }, axis))
+/// The innermost of two keys, if a change of one is a change of the other: they are the same, or one lies in the table that the other names.
+pub fn same_place<'a>(one: &'a str, other: &'a str) -> Option<&'a str> {
+    if one == other || is_within(one, other) { Some(one) } else { is_within(other, one).then_some(other) }
+}
+
+/// The first of these changed keys that a later change of `key` loses: it replaces the table that this one lies in.
+pub fn lost_with<'a>(earlier: &'a [String], key: &str) -> Option<&'a String> {
+    earlier.iter().find(|earlier| is_within(earlier, key))
 }
 
 /// Changes as `--set` takes them.
