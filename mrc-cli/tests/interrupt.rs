@@ -178,6 +178,11 @@ fn the_runs_of_a_sweep_end_with_it_even_when_it_is_killed() {
     }
     sweep.kill().expect("it is there");
     sweep.wait().expect("its end");
+    assert_eq!((runs.len(), left_of(&runs, patient)), (2, 0));
+}
+
+/// How many of these processes still run when nobody is patient any more; those are killed.
+fn left_of(runs: &[u32], patient: impl Fn() -> bool) -> usize {
     let on = |&pid: &u32| stat(pid).is_some_and(|(state, _)| state != "Z" && state != "X");
     while runs.iter().any(on) && patient() {
         std::thread::sleep(Duration::from_millis(2));
@@ -186,7 +191,7 @@ fn the_runs_of_a_sweep_end_with_it_even_when_it_is_killed() {
     for &run in &left {
         let _ = kill(Pid::from_raw(run.cast_signed()), Signal::SIGKILL);
     }
-    assert_eq!((runs.len(), left.len()), (2, 0));
+    left.len()
 }
 
 /// Two sides: the first one is finished at once, the second one has hours of work.
@@ -229,6 +234,27 @@ fn processor_ticks(pid: u32) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let fields: Vec<&str> = text.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace().collect();
     fields[11..=12].iter().map(|ticks| ticks.parse::<u64>().expect("ticks")).sum()
+}
+
+#[test]
+fn the_run_of_a_bench_ends_with_it() {
+    let folder = folder("interrupt-bench", LONG);
+    for (signal, code, says) in [(Signal::SIGTERM, Some(130), "interrupted: "), (Signal::SIGKILL, None, "")] {
+        let mut bench = start(&folder, &["sim", "bench", "--hosts", "128", "--bytes", "2000000000"]);
+        listening(&mut bench, Signal::SIGTERM);
+        let since = Instant::now();
+        let patient = || since.elapsed() < Duration::from_secs(60);
+        let mut runs = children(bench.id());
+        while runs.is_empty() && patient() {
+            std::thread::sleep(Duration::from_millis(2));
+            runs = children(bench.id());
+        }
+        kill(Pid::from_raw(bench.id().cast_signed()), signal).expect("it is there");
+        let output = bench.wait_with_output().expect("its output");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == code && said.starts_with(says), "{signal}: {} {said}", output.status);
+        assert_eq!((runs.len(), left_of(&runs, patient)), (1, 0), "{signal}");
+    }
 }
 
 #[test]

@@ -202,19 +202,33 @@ fn a_capture_has_whole_control_packets_and_times_of_the_link() {
 
 #[test]
 fn sizes_that_cannot_be_are_refused_before_the_bench_begins() {
-    for (hosts, code, says) in [
-        ("0", 2, "not in 2..=131072"),
-        ("131073", 2, "not in"),
-        ("128,251", 0, ""),
-        ("4,65521", 2, "65521 hosts do not divide"),
+    for (more, code, says) in [
+        (&["--hosts", "0"][..], 2, "not in 2..=131072"),
+        (&["--hosts", "131073"], 2, "not in"),
+        (&["--hosts", "128,251", "--bytes", "4096"], 0, ""),
+        (&["--hosts", "4,65521"], 2, "65521 hosts do not divide"),
+        (&["--hosts", "4", "--bytes", "0"], 2, "mrc: 4 hosts"),
+        (&["--hosts", "4", "--partitions", "999"], 2, "mrc: 4 hosts"),
+        (&["--hosts", "4", "--seed", "9223372036854775808"], 2, "not in"),
     ] {
-        let bench = ["sim", "bench", "--bytes", "4096", "--hosts", hosts];
-        let out = Command::new(env!("CARGO_BIN_EXE_mrc")).args(bench).output().unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mrc"));
+        let out = command.args(["sim", "bench"]).args(more).output().unwrap();
         let error = String::from_utf8_lossy(&out.stderr);
-        assert_eq!(out.status.code(), Some(code), "{hosts}: {error}");
-        assert!(error.contains(says) && !error.contains("panicked"), "{hosts}: {error}");
-        assert!(code == 0 || out.stdout.is_empty(), "{hosts}: {}", String::from_utf8_lossy(&out.stdout));
+        assert_eq!(out.status.code(), Some(code), "{more:?}: {error}");
+        assert!(error.contains(says) && !error.contains("panicked"), "{more:?}: {error}");
+        assert!(code == 0 || out.stdout.is_empty(), "{more:?}: {}", String::from_utf8_lossy(&out.stdout));
+        assert!(error.matches("mrc: ").count() < 2, "{more:?}: {error}");
     }
+}
+
+#[test]
+fn results_of_the_bench_say_what_made_them() {
+    let bench = ["sim", "bench", "--hosts", "4", "--bytes", "4096", "--json"];
+    let out = Command::new(env!("CARGO_BIN_EXE_mrc")).args(bench).output().unwrap();
+    let results: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    let of = |key: &str| results[key].as_str().unwrap().to_owned();
+    assert!(of("program").starts_with("mrc "), "{}", of("program"));
+    assert!(of("command").ends_with("sim bench --hosts 4 --bytes 4096 --json"), "{}", of("command"));
 }
 
 #[test]

@@ -205,7 +205,7 @@ fn run_scenario(args: RunArgs) -> anyhow::Result<ExitCode> {
     let options = Options {
         set: args.set.clone(),
         program: PROGRAM.to_owned(),
-        command: std::env::args().collect::<Vec<_>>().join(" "),
+        command: command_line(),
         messages: args.flows.is_some(),
         links: args.links.is_some(),
         threads: args.threads.map_or_else(cores, usize::from),
@@ -394,12 +394,17 @@ fn shortfall(results: &Results) -> Option<&'static str> {
     }
 }
 
-/// Ends this process with that of its sweep, also if that is killed: the same sweep, started again, makes all points that
-/// have no results.
-fn end_with(sweep: u32) -> anyhow::Result<()> {
+/// Ends this process with that of the sweep or bench that started it, also if that is killed: the same sweep, started again, makes all
+/// points that have no results.
+fn end_with(parent: u32) -> anyhow::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
-    ensure!(std::os::unix::process::parent_id() == sweep, "the sweep that started this run has ended");
+    ensure!(std::os::unix::process::parent_id() == parent, "the command that started this run has ended");
     Ok(())
+}
+
+/// The command line of this process, for the record.
+fn command_line() -> String {
+    std::env::args().collect::<Vec<_>>().join(" ")
 }
 
 fn write_capture(path: &Path, link: &str, capture: &[Captured]) -> anyhow::Result<()> {
