@@ -231,6 +231,41 @@ fn results_of_the_bench_say_what_made_them() {
     assert!(of("command").ends_with("sim bench --hosts 4 --bytes 4096 --json"), "{}", of("command"));
 }
 
+/// With room for `blocks` of 512 bytes in each file, as on a disk that is nearly full: code, standard output and standard error.
+fn with_room_for(blocks: u32, folder: &std::path::Path, args: &[&str]) -> (Option<i32>, String, String) {
+    // Without the signal, writing fails.
+    let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$@\"");
+    let mut command = Command::new("sh");
+    let command = command.args(["-c", &script, "sh", env!("CARGO_BIN_EXE_mrc")]).args(args).current_dir(folder);
+    let out = command.output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (out.status.code(), text(&out.stdout), text(&out.stderr))
+}
+
+#[test]
+fn a_file_that_does_not_fit_leaves_nothing_behind_and_takes_no_other_along() {
+    let folder = std::env::temp_dir().join(format!("mrc-no-room-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).unwrap();
+    let files = || {
+        let mut names: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|file| file.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    let (code, _, error) = with_room_for(0, &folder, &["sim", "new", "mine.toml"]);
+    assert!(code == Some(1) && error.contains("cannot write mine.toml: "), "{error}");
+    assert!(files().is_empty(), "{:?}", files());
+
+    std::fs::write(folder.join("s.toml"), "[topology]\nt0 = 1\n[[workload]]\nfrom = 0\nto = 1\nbytes = 40000\n")
+        .unwrap();
+    let run = ["sim", "run", "s.toml", "--quiet", "--json", "out.json", "--flows", "f.csv", "--pcap", "p0-hA"];
+    let (code, table, error) = with_room_for(2, &folder, &run);
+    assert!(code == Some(1) && table.contains("all completed"), "{table}{error}");
+    assert!(error.contains("cannot write out.json: ") && error.contains("cannot write p0-hA.pcapng: "), "{error}");
+    assert_eq!(files(), ["f.csv", "s.toml"]);
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
 #[test]
 fn what_scripts_may_set_is_listed_as_data_too() {
     let out = Command::new(env!("CARGO_BIN_EXE_mrc")).args(["conform", "--list-knobs", "--json"]).output().unwrap();

@@ -612,22 +612,28 @@ fn summary(args: &Args, manifest: &Manifest) -> anyhow::Result<()> {
         });
     }
     let pooled = pool::over_seeds(manifest, |point| all.get(point.name.as_str()));
-    if !pooled.is_empty() {
-        super::keep(&args.out.join(OVER_SEEDS), serde_json::to_string_pretty(&pooled)?)?;
-    }
     if args.json {
         outln!("{}", serde_json::to_string_pretty(&lines)?);
-        return Ok(());
-    }
-    if let Some(table) = verdict::of(manifest, |point| all.get(point.name.as_str())) {
+    } else if let Some(table) = verdict::of(manifest, |point| all.get(point.name.as_str())) {
         // A line for each point would hide it.
         outln!("{}", table.text());
+    } else {
+        print_lines(&lines);
+        print_pooled(&pooled);
+    }
+    if pooled.is_empty() {
         return Ok(());
     }
+    // Last: a file that cannot be written has lost no table.
+    super::keep(&args.out.join(OVER_SEEDS), serde_json::to_string_pretty(&pooled)?)
+}
+
+/// A table with a line for each point.
+fn print_lines(lines: &[Line<'_>]) {
     let width = lines.iter().map(|line| line.point.name.len()).max().unwrap_or(0).max(5);
     let head = ["mean us", "p99 us", "max us", "Gb/s", "again %"].map(|name| format!("{name:>11}")).join("");
     outln!("{:<width$}{head}  digest", "point");
-    for line in &lines {
+    for line in lines {
         let Line { point, fct_us, goodput_gbit_per_s: goodput, retransmitted_percent: again, digest, .. } = line;
         let times = fct_us.map_or([None; 3], |fct| [fct.mean, fct.p99, fct.max].map(Some));
         let times = times.map(|us| us.map_or_else(|| format!("{:>11}", "-"), |us| format!("{us:>11.1}"))).concat();
@@ -638,17 +644,16 @@ fn summary(args: &Args, manifest: &Manifest) -> anyhow::Result<()> {
         };
         outln!("{:<width$}{times}{goodput:>11.2}{again:>11.3}  {digest}{unfinished}", point.name);
     }
-    if !pooled.is_empty() {
-        print_pooled(&pooled, &args.out);
-    }
-    Ok(())
 }
 
-/// Means over the seeds with their confidence intervals.
-fn print_pooled(pooled: &[Configuration], out: &Path) {
+/// Means over the seeds with their confidence intervals, if there are any.
+fn print_pooled(pooled: &[Configuration]) {
+    if pooled.is_empty() {
+        return;
+    }
     let width = pooled.iter().map(|one| one.name.len()).max().unwrap_or(0).max(10);
     let head = ["mean us", "p99 us", "max us", "Gb/s", "again %"].map(|name| format!("{name:>19}")).join("");
-    outln!("\nmeans over seeds with 95 % confidence intervals, also in {}", out.join(OVER_SEEDS).display());
+    outln!("\nmeans over seeds with 95 % confidence intervals, as in {OVER_SEEDS}");
     outln!("{:<width$}{head}", "");
     for one in pooled {
         let cell = |value: Option<Estimate>, digits| {
