@@ -263,6 +263,10 @@ fn a_file_that_does_not_fit_leaves_nothing_behind_and_takes_no_other_along() {
     assert!(code == Some(1) && table.contains("all completed"), "{table}{error}");
     assert!(error.contains("cannot write out.json: ") && error.contains("cannot write p0-hA.pcapng: "), "{error}");
     assert_eq!(files(), ["f.csv", "s.toml"]);
+
+    std::fs::write(folder.join("sweep.toml"), "scenario = \"s.toml\"\nseeds = [1]\n").unwrap();
+    let (code, _, error) = with_room_for(2, &folder, &["sim", "sweep", "sweep.toml", "-o", "out"]);
+    assert!(code == Some(1) && error.starts_with("seed1: cannot write out/seed1.json: "), "{error}");
     std::fs::remove_dir_all(&folder).unwrap();
 }
 

@@ -510,6 +510,8 @@ fn broken_traces_name_the_place_and_the_reason() {
     refused("a.cm", "Nodes 4\n0->1 id 1 start 0\n", "no size");
     refused("a.cm", "Nodes 4\n0->9 id 1 start 0 size 5\n", "line 2: `0->9 id 1 start 0 size 5`: hosts are 0 to 3");
     refused("a.cm", "Nodes 4\n0->1 id 1 trigger 5 size 5\n", "line 2: trigger 5 is fired by no connection");
+    refused("a.cm", "trigger id 1 id 2 oneshot\n", "one id and one count");
+    refused("a.cm", "trigger id 1 barrier count 2 count 3\n", "one id and one count");
     refused("a.cm", "Nodes 4\n0->1 id 1 start 0 size 0\n", "no size");
     refused("a.cm", "0->9 id 1 start 0 size 5\nNodes 4\n", "line 2: `Nodes 4`: Nodes stands before all connections");
     refused("a.cm", "Nodes 4\nNodes 8\n0->5 id 1 start 0 size 5\n", "line 2: `Nodes 8`: Nodes is there already");

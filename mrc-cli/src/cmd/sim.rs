@@ -2,7 +2,7 @@
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{ExitCode, Output};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
@@ -421,6 +421,14 @@ fn end_with(parent: u32) -> anyhow::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     ensure!(std::os::unix::process::parent_id() == parent, "the command that started this run has ended");
     Ok(())
+}
+
+/// Why a run failed that this process started.
+fn failure(output: &Output) -> String {
+    let said = String::from_utf8_lossy(&output.stderr);
+    let said = said.trim();
+    let said = said.strip_prefix("mrc: ").unwrap_or(said);
+    if said.is_empty() { output.status.to_string() } else { said.to_owned() }
 }
 
 /// The command line of this process, for the record.

@@ -6,7 +6,7 @@ use std::process::{Command, ExitCode};
 use crate::interrupt;
 use crate::out::{errln, outln};
 use crate::usage::usage;
-use anyhow::{Context, bail};
+use anyhow::{Context, ensure};
 use mrc_sim::run::{self, Options, Results};
 use mrc_sim::scenario::{self, Built};
 
@@ -20,7 +20,7 @@ pub struct Args {
     /// Fabric sizes, in hosts
     #[arg(long, value_delimiter = ',', default_value = "128,1024,8192", value_parser = clap::value_parser!(u32).range(2..=131_072))]
     hosts: Vec<u32>,
-    /// Bytes each host sends
+    /// Bytes each host sends; by default so many that packets cross about 20 million switches in all
     #[arg(long)]
     bytes: Option<u32>,
     /// Seed
@@ -128,11 +128,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             command.args(["--partitions", &parts.to_string()]);
         }
         let output = command.output().with_context(|| format!("cannot start {}", program.display()))?;
-        if !output.status.success() {
-            let why = String::from_utf8_lossy(&output.stderr);
-            let why = why.trim().trim_start_matches("mrc: ");
-            bail!("{hosts} hosts: {}", if why.is_empty() { output.status.to_string() } else { why.to_owned() });
-        }
+        ensure!(output.status.success(), "{hosts} hosts: {}", super::failure(&output));
         let mut results: Results = serde_json::from_slice(&output.stdout).context("the run's results do not parse")?;
         results.command = super::command_line();
         if args.json {

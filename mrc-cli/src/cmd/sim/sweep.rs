@@ -539,10 +539,7 @@ fn run_point(program: &Path, scenario_file: &Path, out: &Path, point: &Point) ->
     }
     let output = command.stdin(Stdio::null()).stdout(Stdio::null()).output().context("cannot start the run")?;
     // A run whose messages failed has results too: those are judged when all points have run.
-    if !results.exists() {
-        let why = String::from_utf8_lossy(&output.stderr);
-        bail!("{}", if why.trim().is_empty() { output.status.to_string() } else { why.trim().to_owned() });
-    }
+    ensure!(results.exists(), "{}", super::failure(&output));
     Ok(())
 }
 

@@ -23,8 +23,9 @@ fn trigger(words: &[&str]) -> Result<(u64, Kind), &'static str> {
     while let Some(word) = words.next() {
         let mut number = || words.next().and_then(|word| word.parse::<u64>().ok()).ok_or("no number");
         match *word {
-            "id" => id = Some(number()?),
-            "count" => count = Some(number()? as usize),
+            "id" if id.is_none() => id = Some(number()?),
+            "count" if count.is_none() => count = Some(number()? as usize),
+            "id" | "count" => return Err("a trigger has one id and one count"),
             "oneshot" if barrier.is_none() => barrier = Some(false),
             "barrier" if barrier.is_none() => barrier = Some(true),
             "multishot" => return Err("which connection a shot starts depends on time: use oneshot triggers"),
