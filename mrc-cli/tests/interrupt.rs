@@ -194,6 +194,11 @@ fn the_runs_of_a_sweep_end_with_it_even_when_it_is_killed() {
     }
     sweep.kill().expect("it is there");
     sweep.wait().expect("its end");
+    assert_eq!((runs.len(), left_of(&runs, patient)), (2, 0));
+}
+
+/// How many of these processes still run when nobody is patient any more; those are killed.
+fn left_of(runs: &[u32], patient: impl Fn() -> bool) -> usize {
     let on = |&pid: &u32| stat(pid).is_some_and(|(state, _)| state != "Z" && state != "X");
     while runs.iter().any(on) && patient() {
         std::thread::sleep(Duration::from_millis(2));
@@ -202,7 +207,70 @@ fn the_runs_of_a_sweep_end_with_it_even_when_it_is_killed() {
     for &run in &left {
         let _ = kill(Pid::from_raw(run.cast_signed()), Signal::SIGKILL);
     }
-    assert_eq!((runs.len(), left.len()), (2, 0));
+    left.len()
+}
+
+/// Two sides: the first one is finished at once, the second one has hours of work.
+const SIDES: &str = r#"
+scenario = "scenario.toml"
+seed = 1
+seeds = [2]
+measure = "goodput"
+[[side]]
+name = "short"
+set = { "workload.0.bytes" = 4096, "workload.0.messages" = 1 }
+[[side]]
+name = "long"
+"#;
+
+#[test]
+fn a_comparison_that_is_interrupted_keeps_the_sides_that_are_finished() {
+    let folder = folder("interrupt-tune", LONG);
+    std::fs::write(folder.join("tuning.toml"), SIDES).expect("a tuning file");
+    let mut child = start(&folder, &["sim", "tune", "tuning.toml", "--json", "out.json", "-j", "1"]);
+    listening(&mut child, Signal::SIGTERM);
+    let (since, before) = (Instant::now(), processor_ticks(child.id()));
+    // Three seconds of processor time: the first side takes a small part of one.
+    while processor_ticks(child.id()) < before + 300 {
+        assert!(since.elapsed() < Duration::from_secs(60), "it does not work");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let output = interrupt(child, Signal::SIGTERM);
+    let (said, table) = (String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&output.stdout));
+    assert_eq!(output.status.code(), Some(130), "{said}");
+    assert!(said.contains("interrupted: 1 of 2 sides finished"), "{said}");
+    assert!(table.contains("| short |") && !table.contains("long"), "{table}");
+    let rows = std::fs::read_to_string(folder.join("out.json")).expect("rows");
+    let rows: serde_json::Value = serde_json::from_str(&rows).expect("JSON");
+    assert_eq!((rows.as_array().map(Vec::len), &rows[0]["incomplete"]), (Some(1), &0.into()), "{rows}");
+}
+
+/// What a process has used of the processor so far, in hundredths of a second.
+fn processor_ticks(pid: u32) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let fields: Vec<&str> = text.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace().collect();
+    fields[11..=12].iter().map(|ticks| ticks.parse::<u64>().expect("ticks")).sum()
+}
+
+#[test]
+fn the_run_of_a_bench_ends_with_it() {
+    let folder = folder("interrupt-bench", LONG);
+    for (signal, code, says) in [(Signal::SIGTERM, Some(130), "interrupted: "), (Signal::SIGKILL, None, "")] {
+        let mut bench = start(&folder, &["sim", "bench", "--hosts", "128", "--bytes", "2000000000"]);
+        listening(&mut bench, Signal::SIGTERM);
+        let since = Instant::now();
+        let patient = || since.elapsed() < Duration::from_secs(60);
+        let mut runs = children(bench.id());
+        while runs.is_empty() && patient() {
+            std::thread::sleep(Duration::from_millis(2));
+            runs = children(bench.id());
+        }
+        kill(Pid::from_raw(bench.id().cast_signed()), signal).expect("it is there");
+        let output = bench.wait_with_output().expect("its output");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == code && said.starts_with(says), "{signal}: {} {said}", output.status);
+        assert_eq!((runs.len(), left_of(&runs, patient)), (1, 0), "{signal}");
+    }
 }
 
 #[test]

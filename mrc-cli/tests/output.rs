@@ -202,19 +202,72 @@ fn a_capture_has_whole_control_packets_and_times_of_the_link() {
 
 #[test]
 fn sizes_that_cannot_be_are_refused_before_the_bench_begins() {
-    for (hosts, code, says) in [
-        ("0", 2, "not in 2..=131072"),
-        ("131073", 2, "not in"),
-        ("128,251", 0, ""),
-        ("4,65521", 2, "65521 hosts do not divide"),
+    for (more, code, says) in [
+        (&["--hosts", "0"][..], 2, "not in 2..=131072"),
+        (&["--hosts", "131073"], 2, "not in"),
+        (&["--hosts", "128,251", "--bytes", "4096"], 0, ""),
+        (&["--hosts", "4,65521"], 2, "65521 hosts do not divide"),
+        (&["--hosts", "4", "--bytes", "0"], 2, "mrc: 4 hosts"),
+        (&["--hosts", "4", "--partitions", "999"], 2, "mrc: 4 hosts"),
+        (&["--hosts", "4", "--seed", "9223372036854775808"], 2, "not in"),
     ] {
-        let bench = ["sim", "bench", "--bytes", "4096", "--hosts", hosts];
-        let out = Command::new(env!("CARGO_BIN_EXE_mrc")).args(bench).output().unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mrc"));
+        let out = command.args(["sim", "bench"]).args(more).output().unwrap();
         let error = String::from_utf8_lossy(&out.stderr);
-        assert_eq!(out.status.code(), Some(code), "{hosts}: {error}");
-        assert!(error.contains(says) && !error.contains("panicked"), "{hosts}: {error}");
-        assert!(code == 0 || out.stdout.is_empty(), "{hosts}: {}", String::from_utf8_lossy(&out.stdout));
+        assert_eq!(out.status.code(), Some(code), "{more:?}: {error}");
+        assert!(error.contains(says) && !error.contains("panicked"), "{more:?}: {error}");
+        assert!(code == 0 || out.stdout.is_empty(), "{more:?}: {}", String::from_utf8_lossy(&out.stdout));
+        assert!(error.matches("mrc: ").count() < 2, "{more:?}: {error}");
     }
+}
+
+#[test]
+fn results_of_the_bench_say_what_made_them() {
+    let bench = ["sim", "bench", "--hosts", "4", "--bytes", "4096", "--json"];
+    let out = Command::new(env!("CARGO_BIN_EXE_mrc")).args(bench).output().unwrap();
+    let results: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    let of = |key: &str| results[key].as_str().unwrap().to_owned();
+    assert!(of("program").starts_with("mrc "), "{}", of("program"));
+    assert!(of("command").ends_with("sim bench --hosts 4 --bytes 4096 --json"), "{}", of("command"));
+}
+
+/// With room for `blocks` of 512 bytes in each file, as on a disk that is nearly full: code, standard output and standard error.
+fn with_room_for(blocks: u32, folder: &std::path::Path, args: &[&str]) -> (Option<i32>, String, String) {
+    // Without the signal, writing fails.
+    let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$@\"");
+    let mut command = Command::new("sh");
+    let command = command.args(["-c", &script, "sh", env!("CARGO_BIN_EXE_mrc")]).args(args).current_dir(folder);
+    let out = command.output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (out.status.code(), text(&out.stdout), text(&out.stderr))
+}
+
+#[test]
+fn a_file_that_does_not_fit_leaves_nothing_behind_and_takes_no_other_along() {
+    let folder = std::env::temp_dir().join(format!("mrc-no-room-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).unwrap();
+    let files = || {
+        let mut names: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|file| file.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    let (code, _, error) = with_room_for(0, &folder, &["sim", "new", "mine.toml"]);
+    assert!(code == Some(1) && error.contains("cannot write mine.toml: "), "{error}");
+    assert!(files().is_empty(), "{:?}", files());
+
+    std::fs::write(folder.join("s.toml"), "[topology]\nt0 = 1\n[[workload]]\nfrom = 0\nto = 1\nbytes = 40000\n")
+        .unwrap();
+    let run = ["sim", "run", "s.toml", "--quiet", "--json", "out.json", "--flows", "f.csv", "--pcap", "p0-hA"];
+    let (code, table, error) = with_room_for(2, &folder, &run);
+    assert!(code == Some(1) && table.contains("all completed"), "{table}{error}");
+    assert!(error.contains("cannot write out.json: ") && error.contains("cannot write p0-hA.pcapng: "), "{error}");
+    assert_eq!(files(), ["f.csv", "s.toml"]);
+
+    std::fs::write(folder.join("sweep.toml"), "scenario = \"s.toml\"\nseeds = [1]\n").unwrap();
+    let (code, _, error) = with_room_for(2, &folder, &["sim", "sweep", "sweep.toml", "-o", "out"]);
+    assert!(code == Some(1) && error.starts_with("seed1: cannot write out/seed1.json: "), "{error}");
+    std::fs::remove_dir_all(&folder).unwrap();
 }
 
 #[test]

@@ -132,6 +132,52 @@ fn results_of_another_run_are_not_taken_for_those_of_a_point() {
     assert!(code != Some(0) && error.contains("cannot read out/seed1.json"), "{code:?} {error}");
 }
 
+/// All points have run: whatever cannot be written then, the table is printed.
+#[test]
+fn a_table_is_not_lost_with_a_file() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("sweep-table");
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(folder.join("out/over-seeds.json")).expect("a folder in place of the file");
+    std::fs::write(folder.join("short.toml"), SCENARIO).expect("the scenario");
+    std::fs::write(folder.join("sweep.toml"), "scenario = \"short.toml\"\nseeds = [1, 2]\n").expect("the sweep");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mrc"));
+    let output = command.args(["sim", "sweep", "sweep.toml", "-o", "out"]).current_dir(&folder).output();
+    let output = output.expect("mrc starts");
+    let (table, error) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(table.contains("seed1 ") && table.contains("seed2 ") && table.contains("means over seeds"), "{table}");
+    assert!(output.status.code() == Some(1) && error.contains("cannot write out/over-seeds.json: "), "{error}");
+}
+
+/// The value of the second knob goes with the default of the first one, and not with what the search found.
+const APART: &str = r#"
+scenario = "short.toml"
+seed = 1
+seeds = [2]
+measure = "mean"
+[[side]]
+name = "a"
+set = { limit_us = 1.0 }
+knob = [{ key = "limit_us", values = [200000.0] }, { key = "bin_us", values = [0.01, 100.0] }]
+"#;
+
+#[test]
+fn combinations_that_a_comparison_refuses_are_named_with_their_side_and_counted() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("tune-apart");
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).expect("a folder for the test");
+    std::fs::write(folder.join("short.toml"), SCENARIO).expect("the scenario");
+    std::fs::write(folder.join("tuning.toml"), APART).expect("the tuning file");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mrc"));
+    let output = command.args(["sim", "tune", "tuning.toml", "--json", "out.json"]).current_dir(&folder).output();
+    let output = output.expect("mrc starts");
+    let (table, error) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(error.starts_with("mrc: side `a`: ") && error.contains("limit_us=200000.0, bin_us=0.01"), "{error}");
+    assert!(table.contains("(3 runs, 1 refused) |"), "{table}");
+    let rows = std::fs::read_to_string(folder.join("out.json")).expect("rows");
+    let rows: serde_json::Value = serde_json::from_str(&rows).expect("JSON");
+    assert_eq!((&rows[0]["searched"], &rows[0]["refused"]), (&3.into(), &1.into()), "{rows}");
+}
+
 #[test]
 fn a_comparison_runs_in_parts_and_ends_in_a_verdict() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("sweep-compared");

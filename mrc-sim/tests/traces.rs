@@ -149,7 +149,15 @@ fn a_receive_from_any_rank_takes_what_comes_first() {
     let circle = "num_ranks 2\nrank 0 {\na: recv 1b from -1\nb: send 1b to 1\nb requires a\n}\n\
                   rank 1 {\na: recv 1b from 0\nb: send 1b to 0\nb requires a\n}\n";
     let error = goal("any", circle).unwrap_err().to_string();
-    assert!(error.contains("line 3: rank 0 receives from any rank with tag 0 what nobody sends"), "{error}");
+    let says = "line 3: rank 0 receives what line 9 of rank 1 sends, and operations of these ranks wait for each other";
+    assert!(error.contains(says), "{error}");
+    // Of two receives that wait, the one is named that nobody sends to.
+    let behind = circle.replace("a: recv 1b from 0", "a: recv 1b from 0 tag 7");
+    let error = goal("any", &behind).unwrap_err().to_string();
+    assert!(error.contains("line 8: rank 1 receives from rank 0 with tag 7 what nobody sends"), "{error}");
+    // Where all receives say from whom, too.
+    let error = goal("any", &circle.replace("from -1", "from 1")).unwrap_err().to_string();
+    assert!(error.contains("wait for each other in a circle") && error.contains("would never start"), "{error}");
 }
 
 #[test]
@@ -502,7 +510,13 @@ fn broken_traces_name_the_place_and_the_reason() {
     refused("a.cm", "Nodes 4\n0->1 id 1 start 0\n", "no size");
     refused("a.cm", "Nodes 4\n0->9 id 1 start 0 size 5\n", "line 2: `0->9 id 1 start 0 size 5`: hosts are 0 to 3");
     refused("a.cm", "Nodes 4\n0->1 id 1 trigger 5 size 5\n", "line 2: trigger 5 is fired by no connection");
+    refused("a.cm", "trigger id 1 id 2 oneshot\n", "one id and one count");
+    refused("a.cm", "trigger id 1 barrier count 2 count 3\n", "one id and one count");
     refused("a.cm", "Nodes 4\n0->1 id 1 start 0 size 0\n", "no size");
+    refused("a.cm", "0->9 id 1 start 0 size 5\nNodes 4\n", "line 2: `Nodes 4`: Nodes stands before all connections");
+    refused("a.cm", "Nodes 4\nNodes 8\n0->5 id 1 start 0 size 5\n", "line 2: `Nodes 8`: Nodes is there already");
+    refused("a.cm", "Connections 1\nConnections 2\n", "line 2: `Connections 2`: Connections is there already");
+    refused("a.cm", "Nodes 0\n0->1 id 1 start 0 size 5\n", "line 1: `Nodes 0`: Nodes is a whole number from 1 on");
     refused("a.cm", "Nodes 4\n0->1 id 1 start 0 size 5 size 6\n", "size is there already");
     refused("a.cm", "Nodes 4\n0->1 id 1 start 0 size 5 start 0\n", "start is there already");
     refused(
@@ -531,6 +545,10 @@ fn broken_traces_name_the_place_and_the_reason() {
     );
     refused("a.goal", "num_ranks 2\nrank 0 {\nl1: calc -5\n}\n", "`calc` takes whole nanoseconds");
     refused("a.goal", "num_ranks 2\nrank 0 {\nl1: send 4kb to 1\n}\n", "`send` takes whole bytes");
+    for words in ["send 4b to 1 tag 3 tag 4", "recv 4b from 1 tag -1 tag 4", "recv 4b from 1 tag 4 cpu 0 tag -1"] {
+        let says = format!("line 3: `{words}`: `{}` takes whole bytes, a rank and at most one tag", &words[..4]);
+        refused("a.goal", &format!("num_ranks 2\nrank 0 {{\n{words}\n}}\n"), &says);
+    }
     refused("a.goal", "num_ranks 2\nrank 0 {\nl1: recv 4b to 1\n}\n", "`recv` takes whole bytes");
     refused(
         "a.goal",
@@ -566,6 +584,36 @@ fn broken_traces_name_the_place_and_the_reason() {
     let error =
         load_str("test.toml", "[[workload]]\nkind = \"trace\"\nfile = \"c.goal\"\n", &folder, &[], None).unwrap_err();
     assert!(error.message.contains("circle"), "{error}");
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// An error repeats 80 characters of a line, and says that there are more.
+#[test]
+fn errors_repeat_the_beginning_of_long_lines() {
+    let folder = std::env::temp_dir().join(format!("mrc-long-lines-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let trace = |name: &str| format!("[[workload]]\nkind = \"trace\"\nfile = \"{name}\"\n");
+    let topology = "[topology]\nshape = \"htsim\"\nfile = \"a.topo\"\n[[workload]]\n".to_owned();
+    let long = "\u{e9}".repeat(100_000);
+    for (name, scenario, begins) in [
+        ("a.goal", trace("a.goal"), ""),
+        ("a.cm", trace("a.cm"), ""),
+        ("a.csv", trace("a.csv"), ""),
+        ("a.csv", trace("a.csv"), "start"),
+        ("a.topo", topology, "Nodes "),
+    ] {
+        let line = format!("{begins}{long}");
+        std::fs::write(folder.join(name), &line).unwrap();
+        let error = load_str("test.toml", &scenario, &folder, &[], None).unwrap_err();
+        let shown: String = line.chars().take(80).collect();
+        assert!(error.message.contains(&format!("`{shown}...`")), "{name}: {} bytes", error.message.len());
+    }
+    std::fs::write(folder.join("a.csv"), format!("0,0,1,5,{long}\n")).unwrap();
+    let error = load_str("test.toml", &trace("a.csv"), &folder, &[], None).unwrap_err();
+    assert!(error.message.contains("...` holds no message"), "{} bytes", error.message.len());
+    let node = [vec![8, 1], field(2, &[b'x'; 100]), vec![24, 9]].concat();
+    let error = chakra("long", &[vec![node]]).unwrap_err();
+    assert!(error.message.contains(&format!("(`{}...`): node type 9", "x".repeat(80))), "{error}");
     std::fs::remove_dir_all(&folder).unwrap();
 }
 

@@ -2,7 +2,7 @@
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{ExitCode, Output};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
@@ -191,7 +191,7 @@ fn run_scenario(args: RunArgs) -> anyhow::Result<ExitCode> {
     }
     let built = source.load(&args.set, args.seed).map_err(usage)?;
     let json_file = args.json.as_deref().filter(|path| !is_stdout(path));
-    let pcap_file = args.pcap.as_ref().map(|link| PathBuf::from(format!("{link}.pcapng")));
+    let pcap_file = args.pcap.as_deref().map(capture_file);
     let files = outputs.iter().filter_map(|(_, path)| path.as_deref()).filter(|path| !is_stdout(path));
     files.chain(pcap_file.as_deref()).try_for_each(writable)?;
     let first_link = || {
@@ -205,7 +205,7 @@ fn run_scenario(args: RunArgs) -> anyhow::Result<ExitCode> {
     let options = Options {
         set: args.set.clone(),
         program: PROGRAM.to_owned(),
-        command: std::env::args().collect::<Vec<_>>().join(" "),
+        command: command_line(),
         messages: args.flows.is_some(),
         links: args.links.is_some(),
         threads: args.threads.map_or_else(cores, usize::from),
@@ -214,48 +214,28 @@ fn run_scenario(args: RunArgs) -> anyhow::Result<ExitCode> {
         stop,
         so_far: None,
     };
-    let Outcome { results, capture, messages, links, paths } = with_progress(&built, options, args.quiet, json_file)?;
+    let outcome = with_progress(&built, options, args.quiet, json_file)?;
+    let Outcome { results, capture, .. } = &outcome;
     if args.trace {
-        for packet in &capture {
-            let way = if packet.egress { "down" } else { "up  " };
-            let sender = mrc_sim::address::sender(&packet.header).unwrap_or(0);
-            let line = match built.spoken_by(sender).settings {
-                TransportSettings::Roce(_) => mrc_sim::roce_line(&packet.header),
-                _ => None,
-            };
-            let line = line
-                .or_else(|| mrc_sim::datagram_line(&packet.header))
-                .unwrap_or_else(|| crate::cmd::decode::line(&packet.header, packet.wire_len as usize));
-            outln!("{:>14.3} us {way} {line}", packet.at.as_nanos() as f64 / 1e3);
-        }
+        print_trace(&built, capture);
     }
     if tables {
-        print(&results);
+        print(results);
     }
     if args.json.as_deref().is_some_and(is_stdout) {
-        outln!("{}", serde_json::to_string(&results)?);
+        outln!("{}", serde_json::to_string(results)?);
     }
-    // Last: what fails here has lost nothing that was printed. And half a point is no point of a sweep.
-    if let Some(path) = json_file.filter(|_| !(results.ended == RunEnd::Interrupted && args.sweep.is_some())) {
-        keep(path, serde_json::to_string_pretty(&results)?)?;
-    }
-    if let Some(path) = &args.flows {
-        keep(path, if is_parquet(path) { flows_parquet(&messages) } else { flows_csv(&messages).into() })?;
-    }
-    if let Some(path) = &args.links {
-        keep(path, if is_parquet(path) { links_parquet(&links) } else { links_csv(&links).into() })?;
-    }
-    if let Some(path) = &args.paths {
-        keep(path, paths_csv(&paths))?;
-    }
-    if let (Some(link), Some(path)) = (&args.pcap, &pcap_file) {
-        write_capture(path, link, &capture)?;
-    }
+    // Last: what fails here has lost nothing that was printed.
+    let mut failures = write_files(&args, &outcome).into_iter();
     if let Some(diagnosis) = &results.diagnosis {
         errln!("mrc: unfinished: {diagnosis}");
     }
     if results.ended == RunEnd::Interrupted {
         errln!("interrupted at {:.1} us: the results are of the time until then", results.end_us);
+    }
+    if let Some(first) = failures.next() {
+        failures.for_each(|error| errln!("mrc: {}", crate::chain(&error)));
+        return Err(first);
     }
     let unchanged = args.set.is_empty() && args.seed.is_none();
     if let Some((digest, program)) = source.repeats.filter(|_| unchanged && results.ended != RunEnd::Interrupted) {
@@ -270,7 +250,48 @@ fn run_scenario(args: RunArgs) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::FAILURE);
         }
     }
-    Ok(verdict(&results))
+    Ok(verdict(results))
+}
+
+/// One line for each captured packet.
+fn print_trace(built: &Built, capture: &[Captured]) {
+    for packet in capture {
+        let way = if packet.egress { "down" } else { "up  " };
+        let sender = mrc_sim::address::sender(&packet.header).unwrap_or(0);
+        let line = match built.spoken_by(sender).settings {
+            TransportSettings::Roce(_) => mrc_sim::roce_line(&packet.header),
+            _ => None,
+        };
+        let line = line
+            .or_else(|| mrc_sim::datagram_line(&packet.header))
+            .unwrap_or_else(|| crate::cmd::decode::line(&packet.header, packet.wire_len as usize));
+        outln!("{:>14.3} us {way} {line}", packet.at.as_nanos() as f64 / 1e3);
+    }
+}
+
+/// Writes the files that the command line asks for, and returns why some cannot be written: one of them takes no other along.
+fn write_files(args: &RunArgs, outcome: &Outcome) -> Vec<anyhow::Error> {
+    let Outcome { results, capture, messages, links, paths } = outcome;
+    // Half a point is no point of a sweep.
+    let whole = !(results.ended == RunEnd::Interrupted && args.sweep.is_some());
+    let json = args.json.as_deref().filter(|path| whole && !is_stdout(path));
+    let written = [
+        json.map(|path| keep(path, serde_json::to_string_pretty(results)?)),
+        args.flows.as_deref().map(|path| {
+            keep(path, if is_parquet(path) { flows_parquet(messages) } else { flows_csv(messages).into() })
+        }),
+        args.links
+            .as_deref()
+            .map(|path| keep(path, if is_parquet(path) { links_parquet(links) } else { links_csv(links).into() })),
+        args.paths.as_deref().map(|path| keep(path, paths_csv(paths))),
+        args.pcap.as_deref().map(|link| write_capture(&capture_file(link), link, capture)),
+    ];
+    written.into_iter().flatten().filter_map(Result::err).collect()
+}
+
+/// Where the packets of a captured link go.
+fn capture_file(link: &str) -> PathBuf {
+    PathBuf::from(format!("{link}.pcapng"))
 }
 
 /// Program, version and commit.
@@ -394,12 +415,25 @@ fn shortfall(results: &Results) -> Option<&'static str> {
     }
 }
 
-/// Ends this process with that of its sweep, also if that is killed: the same sweep, started again, makes all points that
-/// have no results.
-fn end_with(sweep: u32) -> anyhow::Result<()> {
+/// Ends this process with that of the sweep or bench that started it, also if that is killed: the same sweep, started again, makes all
+/// points that have no results.
+fn end_with(parent: u32) -> anyhow::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
-    ensure!(std::os::unix::process::parent_id() == sweep, "the sweep that started this run has ended");
+    ensure!(std::os::unix::process::parent_id() == parent, "the command that started this run has ended");
     Ok(())
+}
+
+/// Why a run failed that this process started.
+fn failure(output: &Output) -> String {
+    let said = String::from_utf8_lossy(&output.stderr);
+    let said = said.trim();
+    let said = said.strip_prefix("mrc: ").unwrap_or(said);
+    if said.is_empty() { output.status.to_string() } else { said.to_owned() }
+}
+
+/// The command line of this process, for the record.
+fn command_line() -> String {
+    std::env::args().collect::<Vec<_>>().join(" ")
 }
 
 fn write_capture(path: &Path, link: &str, capture: &[Captured]) -> anyhow::Result<()> {
@@ -409,7 +443,7 @@ fn write_capture(path: &Path, link: &str, capture: &[Captured]) -> anyhow::Resul
         bytes: captured_bytes(packet),
     };
     let packets: Vec<CapturedPacket> = capture.iter().map(packet).collect();
-    write_pcapng(path, link, SNAPLEN, &packets)?;
+    whole(path, |part| Ok(write_pcapng(part, link, SNAPLEN, &packets)?))?;
     errln!("{} packets of {link} in {}", packets.len(), path.display());
     Ok(())
 }
@@ -432,14 +466,19 @@ fn keep(path: &Path, contents: impl AsRef<[u8]>) -> anyhow::Result<()> {
         outln!("{}", String::from_utf8_lossy(contents.as_ref()).trim_end());
         return Ok(());
     }
+    whole(path, |part| Ok(std::fs::write(part, contents)?))
+}
+
+/// As [`keep`], of what `write` writes to the path that it gets.
+fn whole(path: &Path, write: impl FnOnce(&Path) -> anyhow::Result<()>) -> anyhow::Result<()> {
     let cannot = || format!("cannot write {}", path.display());
     if std::fs::metadata(path).is_ok_and(|there| !there.is_file()) {
-        return std::fs::write(path, contents).with_context(cannot); // a pipe or a device stays what it is
+        return write(path).with_context(cannot); // a pipe or a device stays what it is
     }
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let part = path.with_file_name(format!(".{name}.{}", std::process::id()));
-    std::fs::write(&part, contents).and_then(|()| std::fs::rename(&part, &path)).or_else(|error| {
+    write(&part).and_then(|()| Ok(std::fs::rename(&part, &path)?)).or_else(|error| {
         let _ = std::fs::remove_file(&part);
         Err(error).with_context(cannot)
     })

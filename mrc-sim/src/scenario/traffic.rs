@@ -730,6 +730,7 @@ impl Part<'_> {
             let head = ids.iter().all(Option::is_none) && line.starts_with(begins);
             if head && !is_head(line) {
                 let columns = COLUMNS.map(|names| names[0]).join(",");
+                let line = foreign::excerpt(line);
                 let message = format_args!("{}:{}: `{line}`: the columns are {columns}", path.display(), nth + 1);
                 return Err(self.problem("file", message));
             }
@@ -738,7 +739,7 @@ impl Part<'_> {
                 continue;
             }
             let bad = || {
-                let form = "start_us,from,to,bytes[,lines to wait for]";
+                let (form, line) = ("start_us,from,to,bytes[,lines to wait for]", foreign::excerpt(line));
                 self.problem("file", format_args!("{}:{}: `{line}` is not {form}", path.display(), nth + 1))
             };
             let parts: Vec<&str> = line.split(',').map(str::trim).collect();
@@ -775,6 +776,7 @@ impl Part<'_> {
             for line in after.split_whitespace() {
                 let first = line.parse::<usize>().ok().and_then(|line| *ids.get(line.wrapping_sub(1))?);
                 let Some(first) = first else {
+                    let line = foreign::excerpt(line);
                     let place = format_args!("{}:{}: line `{line}` holds no message", path.display(), nth + 1);
                     return Err(self.problem("file", place));
                 };

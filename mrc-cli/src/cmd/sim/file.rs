@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, anyhow, bail, ensure};
+use anyhow::{anyhow, bail, ensure};
 use mrc_sim::scenario::Built;
 
 use super::ready::Source;
@@ -36,7 +36,7 @@ pub struct CheckArgs {
 pub fn new(args: &NewArgs) -> anyhow::Result<ExitCode> {
     let file = args.file.display();
     ensure_new(&args.file).map_err(usage)?;
-    std::fs::write(&args.file, first_text(&args.file)).with_context(|| format!("cannot write {file}"))?;
+    super::keep(&args.file, first_text(&args.file))?;
     outln!("{file}: `mrc sim run {file}` runs it, `mrc sim schema` lists what else it may say");
     Ok(ExitCode::SUCCESS)
 }

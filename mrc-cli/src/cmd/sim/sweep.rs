@@ -303,11 +303,12 @@ fn lay_out(file: &Path) -> anyhow::Result<(Manifest, Source)> {
         }
         // Each point would hold the value of the second one, under the name of both.
         let keys: BTreeSet<String> = cases.iter().flat_map(|(_, set)| set).map(|change| key_of(change)).collect();
-        if let Some((key, other)) = keys.iter().find_map(|key| same_place(&changed, key)) {
+        let both =
+            keys.iter().find_map(|key| changed.iter().find_map(|(other, axis)| Some((same_place(other, key)?, axis))));
+        if let Some((key, other)) = both {
             bail!("{}: two axes change {key}: {other} and {name}", file.display());
         }
-        let lost = keys.iter().find_map(|key| of_all.iter().find(|of_all| is_within(of_all, key)));
-        if let Some(lost) = lost {
+        if let Some(lost) = keys.iter().find_map(|key| lost_with(&of_all, key)) {
             bail!("{}: axis {name} replaces the table that {lost} of `set` lies in", file.display());
         }
         changed.extend(keys.into_iter().map(|key| (key, name.clone())));
@@ -409,15 +410,18 @@ pub fn key_of(change: &str) -> String {
 }
 
 /// Whether a key lies in the table that the other one names.
-pub fn is_within(key: &str, table: &str) -> bool {
+fn is_within(key: &str, table: &str) -> bool {
     key.strip_prefix(table).is_some_and(|rest| rest.starts_with('.'))
 }
 
-/// The axis that changes a key too, or a key within it, or a table around it; and the innermost of the two keys.
-fn same_place<'a>(changed: &'a BTreeMap<String, String>, key: &'a str) -> Option<(&'a str, &'a str)> {
-    let (other, axis) =
-        changed.iter().find(|(other, _)| *other == key || is_within(other, key) || is_within(key, other))?;
-    Some((if is_within(other, key) { other } else { key }, axis))
+/// The innermost of two keys, if a change of one is a change of the other: they are the same, or one lies in the table that the other names.
+pub fn same_place<'a>(one: &'a str, other: &'a str) -> Option<&'a str> {
+    if one == other || is_within(one, other) { Some(one) } else { is_within(other, one).then_some(other) }
+}
+
+/// The first of these changed keys that a later change of `key` loses: it replaces the table that this one lies in.
+pub fn lost_with<'a>(earlier: &'a [String], key: &str) -> Option<&'a String> {
+    earlier.iter().find(|earlier| is_within(earlier, key))
 }
 
 /// Changes as `--set` takes them.
@@ -535,10 +539,7 @@ fn run_point(program: &Path, scenario_file: &Path, out: &Path, point: &Point) ->
     }
     let output = command.stdin(Stdio::null()).stdout(Stdio::null()).output().context("cannot start the run")?;
     // A run whose messages failed has results too: those are judged when all points have run.
-    if !results.exists() {
-        let why = String::from_utf8_lossy(&output.stderr);
-        bail!("{}", if why.trim().is_empty() { output.status.to_string() } else { why.trim().to_owned() });
-    }
+    ensure!(results.exists(), "{}", super::failure(&output));
     Ok(())
 }
 
@@ -608,22 +609,28 @@ fn summary(args: &Args, manifest: &Manifest) -> anyhow::Result<()> {
         });
     }
     let pooled = pool::over_seeds(manifest, |point| all.get(point.name.as_str()));
-    if !pooled.is_empty() {
-        super::keep(&args.out.join(OVER_SEEDS), serde_json::to_string_pretty(&pooled)?)?;
-    }
     if args.json {
         outln!("{}", serde_json::to_string_pretty(&lines)?);
-        return Ok(());
-    }
-    if let Some(table) = verdict::of(manifest, |point| all.get(point.name.as_str())) {
+    } else if let Some(table) = verdict::of(manifest, |point| all.get(point.name.as_str())) {
         // A line for each point would hide it.
         outln!("{}", table.text());
+    } else {
+        print_lines(&lines);
+        print_pooled(&pooled);
+    }
+    if pooled.is_empty() {
         return Ok(());
     }
+    // Last: a file that cannot be written has lost no table.
+    super::keep(&args.out.join(OVER_SEEDS), serde_json::to_string_pretty(&pooled)?)
+}
+
+/// A table with a line for each point.
+fn print_lines(lines: &[Line<'_>]) {
     let width = lines.iter().map(|line| line.point.name.len()).max().unwrap_or(0).max(5);
     let head = ["mean us", "p99 us", "max us", "Gb/s", "again %"].map(|name| format!("{name:>11}")).join("");
     outln!("{:<width$}{head}  digest", "point");
-    for line in &lines {
+    for line in lines {
         let Line { point, fct_us, goodput_gbit_per_s: goodput, retransmitted_percent: again, digest, .. } = line;
         let times = fct_us.map_or([None; 3], |fct| [fct.mean, fct.p99, fct.max].map(Some));
         let times = times.map(|us| us.map_or_else(|| format!("{:>11}", "-"), |us| format!("{us:>11.1}"))).concat();
@@ -634,17 +641,16 @@ fn summary(args: &Args, manifest: &Manifest) -> anyhow::Result<()> {
         };
         outln!("{:<width$}{times}{goodput:>11.2}{again:>11.3}  {digest}{unfinished}", point.name);
     }
-    if !pooled.is_empty() {
-        print_pooled(&pooled, &args.out);
-    }
-    Ok(())
 }
 
-/// Means over the seeds with their confidence intervals.
-fn print_pooled(pooled: &[Configuration], out: &Path) {
+/// Means over the seeds with their confidence intervals, if there are any.
+fn print_pooled(pooled: &[Configuration]) {
+    if pooled.is_empty() {
+        return;
+    }
     let width = pooled.iter().map(|one| one.name.len()).max().unwrap_or(0).max(10);
     let head = ["mean us", "p99 us", "max us", "Gb/s", "again %"].map(|name| format!("{name:>19}")).join("");
-    outln!("\nmeans over seeds with 95 % confidence intervals, also in {}", out.join(OVER_SEEDS).display());
+    outln!("\nmeans over seeds with 95 % confidence intervals, as in {OVER_SEEDS}");
     outln!("{:<width$}{head}", "");
     for one in pooled {
         let cell = |value: Option<Estimate>, digits| {

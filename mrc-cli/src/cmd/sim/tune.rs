@@ -3,16 +3,18 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, anyhow, ensure};
-use mrc_sim::run::{self, Options, Results};
+use mrc_sim::run::{self, Options, Results, RunEnd};
 use serde::{Deserialize, Serialize};
 
 use super::pool::{self, Estimate};
 use super::ready::Source;
-use super::sweep::{assignments, is_within, key_of};
-use crate::out::{errln, outln, writable};
+use super::sweep::{assignments, key_of, lost_with, same_place};
+use crate::interrupt::{self, Interrupt};
+use crate::out::{count, errln, out, writable};
 use crate::usage::usage;
 
 /// Arguments of `mrc sim tune`.
@@ -38,7 +40,9 @@ The search goes through the knobs of a side once, in their order: it runs all va
 best, or the default where none is better. A run that does not complete is worse than any that does, as are values that do not
 go together; for `goodput` a planned end (`until = \"limit\"`) is as good.
 
-Exit codes: 0 all runs completed, 1 some did not, 2 usage or a file that cannot be.")]
+Where a run fails, or Ctrl-C or SIGTERM ends the command, the table has the sides that were finished.
+
+Exit codes: 0 all runs completed, 1 some did not, 2 usage or a file that cannot be, 130 interrupted.")]
 pub struct Args {
     /// Tuning file
     file: PathBuf,
@@ -95,6 +99,8 @@ struct Row {
     tuned: Vec<Found>,
     /// Runs of the search.
     searched: usize,
+    /// Combinations that were not run, because their values do not go together.
+    refused: usize,
     default: Option<Estimate>,
     best: Option<Estimate>,
     /// Runs of the report that did not complete: with what was found, and with the defaults.
@@ -143,19 +149,26 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let to_file = args.json.as_deref().filter(|path| *path != Path::new("-"));
     to_file.into_iter().try_for_each(writable)?;
     let workers = args.workers.or_else(|| std::thread::available_parallelism().ok().map(usize::from)).unwrap_or(1);
-    let rows: Vec<Row> =
-        tuning.side.iter().map(|side| tune(&source, &tuning, side, workers)).collect::<anyhow::Result<_>>()?;
-    let text = serde_json::to_string_pretty(&rows)?;
-    match (to_file, &args.json) {
-        (Some(path), _) => super::keep(path, text)?,
-        (None, Some(_)) => outln!("{text}"),
-        _ => {}
-    }
+    let interrupt = Interrupt::install()?;
+    let search = Search { source: &source, tuning: &tuning, workers, stop: interrupt.flag() };
+    let (rows, failure) = search.sides();
+    // The table first: no file that cannot be written loses it.
     if to_file.is_some() || args.json.is_none() {
-        print(&tuning, &rows);
+        out!("{}", table(&tuning, &rows));
+    }
+    if let Some(path) = &args.json {
+        super::keep(path, serde_json::to_string_pretty(&rows)?)?;
     }
     let complete = rows.iter().all(|row| row.incomplete + row.default_incomplete == 0);
-    Ok(if complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    match failure {
+        Some(_) if interrupt.is_set() => {
+            errln!("interrupted: {} of {} finished", rows.len(), count(tuning.side.len(), "side"));
+            Ok(ExitCode::from(interrupt::EXIT_CODE))
+        }
+        Some(error) => Err(error),
+        None if complete => Ok(ExitCode::SUCCESS),
+        None => Ok(ExitCode::FAILURE),
+    }
 }
 
 fn read(file: &Path) -> anyhow::Result<(Source, Tuning)> {
@@ -184,11 +197,14 @@ fn read(file: &Path) -> anyhow::Result<(Source, Tuning)> {
         let of_side = || format!("{name}: side `{}`", side.name);
         ensure!(tuning.side[..nth].iter().all(|other| other.name != side.name), "{} is there twice", of_side());
         let keys: Vec<String> = side.knob.iter().map(|knob| key_of(&knob.key)).collect();
+        let of_all: Vec<String> = side.set.keys().map(|key| key_of(key)).collect();
         for (nth, key) in keys.iter().enumerate() {
             // The last one alone would hold, and both would be reported.
-            let meets = |other: &&String| *other == key || is_within(other, key) || is_within(key, other);
-            if let Some(other) = keys[..nth].iter().find(meets) {
-                anyhow::bail!("{}: two knobs change {}", of_side(), if other.len() > key.len() { other } else { key });
+            if let Some(place) = keys[..nth].iter().find_map(|other| same_place(other, key)) {
+                anyhow::bail!("{}: two knobs change {place}", of_side());
+            }
+            if let Some(lost) = lost_with(&of_all, key) {
+                anyhow::bail!("{}: knob {key} replaces the table that {lost} of `set` lies in", of_side());
             }
         }
         ensure!(
@@ -213,94 +229,136 @@ fn change(knob: &Knob, value: &toml::Value) -> String {
     format!("{}={}", knob.key, super::sweep::text_of(value))
 }
 
-fn tune(source: &Source, tuning: &Tuning, side: &Side, workers: usize) -> anyhow::Result<Row> {
-    let base = assignments(&side.set);
-    let measure = |all: Vec<(Vec<String>, u64)>| measure(source, tuning.measure, all, workers);
-    let mut best = base.clone();
-    let mut value = measure(vec![(base.clone(), tuning.seed)])?[0];
-    let (mut tuned, mut searched) = (Vec::new(), 1);
-    for knob in &side.knob {
-        let tries: Vec<Vec<String>> =
-            knob.values.iter().map(|value| [&best[..], &[change(knob, value)]].concat()).collect();
-        let results = measure(tries.iter().map(|set| (set.clone(), tuning.seed)).collect())?;
-        searched += tries.len();
-        let tried: Vec<String> = knob.values.iter().map(super::sweep::text_of).collect();
-        let mut found = None;
-        for (nth, result) in results.into_iter().enumerate() {
-            if tuning.measure.better(result, value) {
-                (value, found) = (result, Some(nth));
-                best.clone_from(&tries[nth]);
+/// The runs of a comparison: what all of them share.
+struct Search<'a> {
+    source: &'a Source,
+    tuning: &'a Tuning,
+    workers: usize,
+    /// Ends the search, with the runs under way, when somebody sets it.
+    stop: Arc<AtomicBool>,
+}
+
+/// What some runs came to.
+struct Measured {
+    /// In their order; `None` of those that did not complete or were refused.
+    values: Vec<Option<f64>>,
+    /// Combinations that cannot be run.
+    refused: usize,
+}
+
+impl Search<'_> {
+    /// The rows of all sides; up to the first one that fails, and why it did.
+    fn sides(&self) -> (Vec<Row>, Option<anyhow::Error>) {
+        let mut rows = Vec::new();
+        for side in &self.tuning.side {
+            match self.tune(side) {
+                Ok(row) => rows.push(row),
+                Err(error) => return (rows, Some(error.context(format!("side `{}`", side.name)))),
             }
         }
-        tuned.push(Found { key: knob.key.clone(), best: found.map(|nth| tried[nth].clone()), tried });
+        (rows, None)
     }
-    let over = |set: &Vec<String>| tuning.seeds.iter().map(|&seed| (set.clone(), seed)).collect::<Vec<_>>();
-    let default = measure(over(&base))?;
-    let report = if best == base { default.clone() } else { measure(over(&best))? };
-    let estimate = |values: &[Option<f64>]| Estimate::of(&values.iter().copied().flatten().collect::<Vec<_>>());
-    let missing = |values: &[Option<f64>]| values.iter().filter(|value| value.is_none()).count();
-    let (incomplete, default_incomplete) = (missing(&report), missing(&default));
-    let (default, best) = (estimate(&default), estimate(&report));
-    Ok(Row { side: side.name.clone(), tuned, searched, default, best, incomplete, default_incomplete })
-}
 
-/// Runs them all, some at a time, and returns what was measured in their order.
-fn measure(
-    source: &Source,
-    of: Measure,
-    all: Vec<(Vec<String>, u64)>,
-    workers: usize,
-) -> anyhow::Result<Vec<Option<f64>>> {
-    let found = Mutex::new(vec![None; all.len()]);
-    let queue = Mutex::new(all.iter().enumerate());
-    let next = || queue.lock().expect("no worker panics with the lock").next();
-    let one = || -> anyhow::Result<()> {
-        while let Some((nth, (set, seed))) = next() {
-            // Each value was checked beside the defaults; beside other values it may be none.
-            let built = match source.load(set, Some(*seed)) {
-                Ok(built) => built,
-                Err(error) => {
-                    errln!("mrc: {error}: no run with {}", set.join(", "));
-                    continue;
+    fn tune(&self, side: &Side) -> anyhow::Result<Row> {
+        let (tuning, base) = (self.tuning, assignments(&side.set));
+        let first = self.measure(side, &[(base.clone(), tuning.seed)])?;
+        let (mut best, mut value) = (base.clone(), first.values[0]);
+        let (mut tuned, mut tries, mut refused) = (Vec::new(), 1, first.refused);
+        for knob in &side.knob {
+            let sets: Vec<(Vec<String>, u64)> =
+                knob.values.iter().map(|value| ([&best[..], &[change(knob, value)]].concat(), tuning.seed)).collect();
+            let results = self.measure(side, &sets)?;
+            tries += sets.len();
+            refused += results.refused;
+            let tried: Vec<String> = knob.values.iter().map(super::sweep::text_of).collect();
+            let mut found = None;
+            for (nth, result) in results.values.into_iter().enumerate() {
+                if tuning.measure.better(result, value) {
+                    (value, found) = (result, Some(nth));
+                    best.clone_from(&sets[nth].0);
                 }
-            };
-            let results = run::run(&built, &Options::default(), &mut |_| {})?.results;
-            found.lock().expect("no worker panics with the lock")[nth] = of.of(&results);
+            }
+            tuned.push(Found { key: knob.key.clone(), best: found.map(|nth| tried[nth].clone()), tried });
         }
-        Ok(())
-    };
-    std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..workers.clamp(1, all.len().max(1))).map(|_| scope.spawn(one)).collect();
-        threads.into_iter().try_for_each(|thread| thread.join().map_err(|_| anyhow!("a run panicked"))?)
-    })?;
-    Ok(found.into_inner().expect("all workers have ended"))
+        let searched = tries - refused;
+        let over = |set: &Vec<String>| {
+            let runs: Vec<_> = tuning.seeds.iter().map(|&seed| (set.clone(), seed)).collect();
+            self.measure(side, &runs).map(|measured| measured.values)
+        };
+        let default = over(&base)?;
+        let report = if best == base { default.clone() } else { over(&best)? };
+        let estimate = |values: &[Option<f64>]| Estimate::of(&values.iter().copied().flatten().collect::<Vec<_>>());
+        let missing = |values: &[Option<f64>]| values.iter().filter(|value| value.is_none()).count();
+        let (incomplete, default_incomplete) = (missing(&report), missing(&default));
+        let (default, best) = (estimate(&default), estimate(&report));
+        let side = side.name.clone();
+        Ok(Row { side, tuned, searched, refused, default, best, incomplete, default_incomplete })
+    }
+
+    /// Runs them all, some at a time.
+    fn measure(&self, side: &Side, all: &[(Vec<String>, u64)]) -> anyhow::Result<Measured> {
+        let measured = Mutex::new(Measured { values: vec![None; all.len()], refused: 0 });
+        let queue = Mutex::new(all.iter().enumerate());
+        let next = || queue.lock().expect("no worker panics with the lock").next();
+        let one = || -> anyhow::Result<()> {
+            while let Some((nth, (set, seed))) = next() {
+                ensure!(!self.stop.load(Ordering::Relaxed), "interrupted");
+                // Each value was checked beside the defaults; beside other values it may be none.
+                let built = match self.source.load(set, Some(*seed)) {
+                    Ok(built) => built,
+                    Err(error) => {
+                        errln!("mrc: side `{}`: {error}: no run with {}", side.name, set.join(", "));
+                        measured.lock().expect("no worker panics with the lock").refused += 1;
+                        continue;
+                    }
+                };
+                let options = Options { stop: Some(Arc::clone(&self.stop)), ..Options::default() };
+                let results = run::run(&built, &options, &mut |_| {})?.results;
+                // What a run was cut to is no result of its side.
+                ensure!(results.ended != RunEnd::Interrupted, "interrupted");
+                let value = self.tuning.measure.of(&results);
+                measured.lock().expect("no worker panics with the lock").values[nth] = value;
+            }
+            Ok(())
+        };
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..self.workers.clamp(1, all.len().max(1))).map(|_| scope.spawn(one)).collect();
+            threads.into_iter().try_for_each(|thread| thread.join().map_err(|_| anyhow!("a run panicked"))?)
+        })?;
+        Ok(measured.into_inner().expect("all workers have ended"))
+    }
 }
 
-fn print(tuning: &Tuning, rows: &[Row]) {
+/// The rows as a table.
+fn table(tuning: &Tuning, rows: &[Row]) -> String {
     let what = match tuning.measure {
         Measure::Mean => "mean FCT, us",
         Measure::P99 => "p99 of FCT, us",
         Measure::Max => "largest FCT, us",
         Measure::Goodput => "goodput, Gb/s",
     };
-    outln!(
-        "{what}; searched with seed {}, reported on {:?} with 95 % confidence intervals\n",
-        tuning.seed,
-        tuning.seeds
+    let mut table = format!(
+        "{what}; searched with seed {}, reported on {:?} with 95 % confidence intervals\n\n\
+         | side | defaults | tuned | what was tuned, how |\n|---|---|---|---|\n",
+        tuning.seed, tuning.seeds
     );
-    outln!("| side | defaults | tuned | what was tuned, how |\n|---|---|---|---|");
     for row in rows {
-        let cell = |value: Option<Estimate>| value.map_or_else(|| "-".to_owned(), |value| value.text(1));
+        let value = |value: Option<Estimate>| value.map_or_else(|| "-".to_owned(), |value| value.text(1));
         let how = row.tuned.iter().map(|found| {
             let best = found.best.as_ref().map_or_else(|| "default".to_owned(), |best| format!("`{best}`"));
             format!("`{}`: {best} of {}", found.key, found.tried.join(", "))
         });
         let how = how.collect::<Vec<_>>().join("; ");
-        let how = if how.is_empty() { "nothing".to_owned() } else { format!("{how} ({} runs)", row.searched) };
+        let refused = if row.refused > 0 { format!(", {} refused", row.refused) } else { String::new() };
+        let how = if how.is_empty() { "nothing".to_owned() } else { format!("{how} ({} runs{refused})", row.searched) };
         let part = |runs: usize| if runs > 0 { format!(" ({runs} incomplete)") } else { String::new() };
-        let default = cell(row.default) + &part(row.default_incomplete);
-        outln!("| {} | {default} | {}{} | {how} |", row.side.replace('|', "\\|"), cell(row.best), part(row.incomplete));
+        let default = value(row.default) + &part(row.default_incomplete);
+        let best = value(row.best) + &part(row.incomplete);
+        // A bar within a cell would end it.
+        let cells = [&row.side, &default, &best, &how].map(|cell| cell.replace('|', "\\|"));
+        table += &format!("| {} |\n", cells.join(" | "));
     }
+    table
 }
 
 #[cfg(test)]
@@ -319,6 +377,10 @@ mod tests {
         folder
     }
 
+    fn search<'a>(source: &'a Source, tuning: &'a Tuning) -> Search<'a> {
+        Search { source, tuning, workers: 2, stop: Arc::default() }
+    }
+
     #[test]
     fn the_search_keeps_what_is_better_and_reports_other_seeds() {
         let text = "scenario = \"s.toml\"\nseed = 1\nseeds = [2, 3]\nmeasure = \"mean\"\n[[side]]\nname = \"a\"\n\
@@ -326,13 +388,13 @@ mod tests {
                     [[side]]\nname = \"b\"\n";
         let folder = folder("best", text);
         let (source, tuning) = read(&folder.join("t.toml")).unwrap();
-        let row = tune(&source, &tuning, &tuning.side[0], 2).unwrap();
+        let row = search(&source, &tuning).tune(&tuning.side[0]).unwrap();
         assert_eq!(row.tuned[0].best.as_deref(), Some("2"));
         assert_eq!(row.tuned[1].best, None, "no better than the default");
         assert_eq!((row.searched, row.incomplete), (4, 0));
         assert!(row.best.unwrap().mean < 0.8 * row.default.unwrap().mean, "{row:?}");
         assert_eq!(row.best.unwrap().seeds, 2);
-        let row = tune(&source, &tuning, &tuning.side[1], 2).unwrap();
+        let row = search(&source, &tuning).tune(&tuning.side[1]).unwrap();
         assert_eq!((row.tuned.len(), row.default), (0, row.best));
         std::fs::remove_dir_all(&folder).unwrap();
     }
@@ -348,6 +410,14 @@ mod tests {
                 "knob = [{ key = \"queue.ecn\", values = [true] }, { key = \"queue.ecn\", values = [false] }]",
                 "two knobs change queue.ecn",
             ),
+            (
+                "knob = [{ key = \"queue.ecn\", values = [true] }, { key = \"queue\", values = [{ trim = false }] }]",
+                "two knobs change queue.ecn",
+            ),
+            (
+                "set = { \"queue.ecn\" = false }\nknob = [{ key = \"queue\", values = [{ trim = false }] }]",
+                "knob queue replaces the table that queue.ecn of `set` lies in",
+            ),
             ("[[side]]\nname = \"a\"\n", "side `a` is there twice"),
         ] {
             let folder = folder("once", &file(side));
@@ -360,8 +430,35 @@ mod tests {
         let folder = folder("apart", &file(side));
         let (source, tuning) = read(&folder.join("t.toml")).unwrap();
         let apart = [vec!["queue.trim_bytes=230000".to_owned(), "queue.data_bytes=210000".to_owned()], vec![]];
-        let found = measure(&source, tuning.measure, apart.map(|set| (set, 1)).to_vec(), 1).unwrap();
-        assert!(found[0].is_none() && found[1].is_some(), "{found:?}");
+        let search = search(&source, &tuning);
+        let found = search.measure(&tuning.side[0], &apart.map(|set| (set, 1))).unwrap();
+        assert!(found.values[0].is_none() && found.values[1].is_some(), "{:?}", found.values);
+        assert_eq!(found.refused, 1);
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn bars_in_names_and_values_stay_within_their_cell() {
+        let folder = folder(
+            "bars",
+            "scenario = \"s.toml\"\nseed = 1\nseeds = [2]\nmeasure = \"mean\"\n[[side]]\nname = \"a|b\"\n",
+        );
+        let (_, tuning) = read(&folder.join("t.toml")).unwrap();
+        let found = Found { key: "name".to_owned(), tried: vec!["c|d".to_owned()], best: None };
+        let (side, tuned) = (tuning.side[0].name.clone(), vec![found]);
+        let row = Row {
+            side,
+            tuned,
+            searched: 2,
+            refused: 0,
+            default: None,
+            best: None,
+            incomplete: 0,
+            default_incomplete: 1,
+        };
+        let table = table(&tuning, &[row]);
+        let last = table.lines().last().unwrap();
+        assert_eq!(last, "| a\\|b | - (1 incomplete) | - | `name`: default of c\\|d (2 runs) |");
         std::fs::remove_dir_all(&folder).unwrap();
     }
 
@@ -382,7 +479,7 @@ mod tests {
         let row = |measure: &str| {
             let folder = folder(measure, &text(measure));
             let (source, tuning) = read(&folder.join("t.toml")).unwrap();
-            let row = tune(&source, &tuning, &tuning.side[0], 1).unwrap();
+            let row = search(&source, &tuning).tune(&tuning.side[0]).unwrap();
             std::fs::remove_dir_all(&folder).unwrap();
             row
         };

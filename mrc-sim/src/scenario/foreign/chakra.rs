@@ -10,7 +10,7 @@ use std::path::Path;
 
 use prost::Message;
 
-use super::{Bad, Op, Origin, Pattern, What};
+use super::{Bad, Op, Origin, Pattern, What, excerpt};
 
 /// `Node` of `et_def.proto`, as far as it matters.
 #[derive(Clone, PartialEq, Message)]
@@ -144,7 +144,7 @@ impl Node {
     }
 
     fn what(&self, rank: u32, groups: &mut Groups) -> Result<What, Bad> {
-        let at = |why: Bad| format!("node {} of rank {rank} (`{}`): {why}", self.id, self.name);
+        let at = |why: Bad| format!("node {} of rank {rank} (`{}`): {why}", self.id, excerpt(&self.name));
         let need = |name: &str| self.number(name).ok_or_else(|| at(format!("no number from 0 on called {name}")));
         let rank_of = |name: &str| {
             let value = need(name)?;

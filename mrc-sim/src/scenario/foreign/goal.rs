@@ -18,7 +18,7 @@
 
 use std::collections::HashMap;
 
-use super::{Bad, Op, Origin, What};
+use super::{Bad, Op, Origin, What, of_line};
 
 const MOST_RANKS: u32 = 1 << 20;
 
@@ -33,7 +33,7 @@ pub(super) fn read(text: &str) -> Result<Vec<Vec<Op>>, Bad> {
         while !rest.is_empty() {
             let (statement, behind) = rest.split_at(schedule.statement(rest));
             let taken = schedule.take(Origin::Line(nth + 1), statement);
-            taken.map_err(|why| format!("line {}: `{}`: {why}", nth + 1, line.trim()))?;
+            taken.map_err(|why| of_line(nth, line.trim(), why))?;
             rest = behind;
         }
     }
@@ -132,8 +132,8 @@ fn without_comments(text: &str) -> Result<String, Bad> {
 fn cure(words: &[&str]) -> &'static str {
     match words.first() {
         Some(&"calc") => "`calc` takes whole nanoseconds from 0 on, as in `calc 100`",
-        Some(&"send") => "`send` takes whole bytes, a rank and perhaps a tag, as in `send 4096b to 1 tag 7`",
-        Some(&"recv") => "`recv` takes whole bytes, a rank and perhaps a tag, as in `recv 4096b from 0 tag 7`",
+        Some(&"send") => "`send` takes whole bytes, a rank and at most one tag, as in `send 4096b to 1 tag 7`",
+        Some(&"recv") => "`recv` takes whole bytes, a rank and at most one tag, as in `recv 4096b from 0 tag 7`",
         _ => "neither calc, send, recv, requires nor irequires",
     }
 }
@@ -150,16 +150,17 @@ fn operation(words: &[&str]) -> Option<What> {
     let bytes = |text: &str| text.strip_suffix('b')?.parse::<u64>().ok();
     // Clauses that have no effect, and the tag: `None` for any.
     let tag = |rest: &[&str]| -> Option<Option<u64>> {
-        let mut tag = Some(0);
+        let mut tag = None;
         for pair in rest.chunks(2) {
             match *pair {
-                ["tag", ANY] => tag = None,
-                ["tag", number] => tag = Some(number.parse().ok()?),
+                ["tag", _] if tag.is_some() => return None,
+                ["tag", ANY] => tag = Some(None),
+                ["tag", number] => tag = Some(Some(number.parse().ok()?)),
                 ["cpu" | "nic", _] => {}
                 _ => return None,
             }
         }
-        Some(tag)
+        Some(tag.unwrap_or(Some(0)))
     };
     match *words {
         ["calc", ns, ref rest @ ..] => tag(rest).and(ns.parse().ok()).map(What::Compute),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Bad, Scale};
+use super::{Bad, Scale, of_line};
 use crate::fabric::{LinkSpec, Tiers};
 use crate::scenario::nearest;
 use crate::workload::{GroupId, Message, MessageId, Plan};
@@ -23,8 +23,9 @@ fn trigger(words: &[&str]) -> Result<(u64, Kind), &'static str> {
     while let Some(word) = words.next() {
         let mut number = || words.next().and_then(|word| word.parse::<u64>().ok()).ok_or("no number");
         match *word {
-            "id" => id = Some(number()?),
-            "count" => count = Some(number()? as usize),
+            "id" if id.is_none() => id = Some(number()?),
+            "count" if count.is_none() => count = Some(number()? as usize),
+            "id" | "count" => return Err("a trigger has one id and one count"),
             "oneshot" if barrier.is_none() => barrier = Some(false),
             "barrier" if barrier.is_none() => barrier = Some(true),
             "multishot" => return Err("which connection a shot starts depends on time: use oneshot triggers"),
@@ -52,11 +53,17 @@ pub(super) fn connections(text: &str, group: GroupId, scale: &Scale, plan: &mut 
     for (nth, line) in text.strip_prefix('\u{feff}').unwrap_or(text).lines().enumerate() {
         let line = line.split('#').next().unwrap_or_default().trim();
         let words: Vec<&str> = line.split_whitespace().collect();
-        let bad = |why: &str| format!("line {}: `{line}`: {why}", nth + 1);
+        let bad = |why: &str| of_line(nth, line, why);
         match &words[..] {
             [] | ["Triggers" | "Failures", ..] => {}
+            ["Connections", ..] if announced.is_some() => return Err(bad("Connections is there already")),
             ["Connections", count] => announced = Some(count.parse::<usize>().map_err(|_| bad("no number"))?),
-            ["Nodes", count] => nodes = count.parse().map_err(|_| bad("no number"))?,
+            ["Nodes", ..] if nodes < u32::MAX => return Err(bad("Nodes is there already")),
+            ["Nodes", ..] if plan.messages.len() > before => return Err(bad("Nodes stands before all connections")),
+            ["Nodes", count] => {
+                let count = count.parse().ok().filter(|&count| count > 0);
+                nodes = count.ok_or_else(|| bad("Nodes is a whole number from 1 on"))?;
+            }
             ["trigger", rest @ ..] => {
                 let (id, kind) = trigger(rest).map_err(bad)?;
                 if triggers.insert(id, kind).is_some() {
@@ -70,7 +77,7 @@ pub(super) fn connections(text: &str, group: GroupId, scale: &Scale, plan: &mut 
                 let (Some(src), Some(dst)) = (host(src), host(dst)) else {
                     return Err(bad(&match nodes {
                         u32::MAX => "hosts are whole numbers from 0 on".to_owned(),
-                        nodes => format!("hosts are 0 to {}, by Nodes", nodes.saturating_sub(1)),
+                        nodes => format!("hosts are 0 to {}, by Nodes", nodes - 1),
                     }));
                 };
                 let (mut start, mut size, mut trigger) = (None, None, None);
@@ -181,7 +188,7 @@ pub(in crate::scenario) fn topology(text: &str) -> Result<(Tiers, u32), Bad> {
         if line.is_empty() {
             continue;
         }
-        let bad = |why: &str| format!("line {}: `{line}`: {why}", nth + 1);
+        let bad = |why: &str| of_line(nth, line, why);
         let (key, value) = line.split_once(char::is_whitespace).ok_or_else(|| bad("a key and a number"))?;
         let key = key.to_lowercase();
         if !KEYS.contains(&&*key) {
@@ -272,20 +279,47 @@ pub(in crate::scenario) fn topology(text: &str) -> Result<(Tiers, u32), Bad> {
         }
     }
     // One latency is that of all switches. What those of a tier need beyond it goes, by halves, to the links of both their sides: every
-    // packet that crosses a switch crosses two of its links, so that its time stays the same.
+    // packet that crosses a switch crosses two of its links, so that its time stays the same. Of an odd number of nanoseconds the links
+    // above have the larger half. Only where a packet turns round, which crosses two links below, one nanosecond is lost.
     let of_tier = |tier: usize| if tier < count { latency(tier, "switch_latency_ns") } else { Ok(u32::MAX) };
     let of_tiers = [of_tier(0)?, of_tier(1)?, of_tier(2)?];
     let of_switches = of_tiers[..count].iter().copied().min().unwrap_or(0);
     let beyond = |tier: usize| u64::from(of_tiers[tier].saturating_sub(of_switches));
-    let longer = |link: LinkSpec, more: u64| match u32::try_from(u64::from(link.delay_ns) + more / 2) {
+    let (below, above) = (|tier: usize| beyond(tier) / 2, |tier: usize| beyond(tier).div_ceil(2));
+    let longer = |link: LinkSpec, more: u64| match u32::try_from(u64::from(link.delay_ns) + more) {
         Ok(delay_ns) => Ok(LinkSpec { delay_ns, ..link }),
         Err(_) => Err("latencies of a link and a switch that are more than 4 s together".to_owned()),
     };
     let tiers3 = Tiers {
-        host_link: longer(tiers3.host_link, beyond(0))?,
-        fabric_link: longer(tiers3.fabric_link, beyond(0) + beyond(1))?,
-        t2_link: if count == 3 { longer(tiers3.t2_link, beyond(1) + beyond(2))? } else { tiers3.t2_link },
+        host_link: longer(tiers3.host_link, below(0))?,
+        fabric_link: longer(tiers3.fabric_link, above(0) + below(1))?,
+        t2_link: if count == 3 { longer(tiers3.t2_link, above(1) + below(2))? } else { tiers3.t2_link },
         ..tiers3
     };
     Ok((tiers3, of_switches))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Latencies of switches by tier, and what a packet needs for links and switches to the turn at each tier and back.
+    #[test]
+    fn odd_latencies_of_switches_lose_at_most_one_nanosecond() {
+        for latencies in [[301, 700, 500], [300, 701, 500], [300, 701, 503], [301, 300, 303], [3, 2, 1], [4, 4, 4]] {
+            let tier = |nth: usize, more: &str| {
+                format!("Tier {nth}\nDownlink_speed_Gbps 100\n{more}\nSwitch_Latency_ns {}\n", latencies[nth])
+            };
+            let text = ["Radix_Up 2\nRadix_Down 4", "Radix_Up 2\nRadix_Down 2", "Radix_Down 2"];
+            let text: String = text.iter().enumerate().map(|(nth, more)| tier(nth, more)).collect();
+            let (tiers, each) = topology(&format!("Nodes 16\nTiers 3\nPodsize 8\n{text}")).unwrap();
+            let links = [tiers.host_link, tiers.fabric_link, tiers.t2_link].map(|link| link.delay_ns);
+            for top in 0..3 {
+                let switches = 2 * top as u32 + 1;
+                let ns = 2 * links[..=top].iter().sum::<u32>() + switches * each;
+                let wanted = 2 * latencies[..top].iter().sum::<u32>() + latencies[top];
+                assert!(ns == wanted || ns + 1 == wanted, "{latencies:?}, up to tier {top}: {ns} ns, not {wanted}");
+            }
+        }
+    }
 }

@@ -22,12 +22,8 @@ pub(super) fn matches(ranks: &[Vec<Op>]) -> Result<Vec<(Place, Place)>, Bad> {
             run.begin(now, (rank, nth));
         }
     }
-    if let Some((rank, receive)) = (0u32..).zip(&run.waiting).find_map(|(rank, waiting)| Some((rank, waiting.front()?)))
-    {
-        return Err(unsent(ranks[rank as usize][receive.0].at, rank, receive.1, receive.2));
-    }
     run.taken.sort_unstable();
-    Ok(run.taken)
+    run.stuck().map_or(Ok(run.taken), Err)
 }
 
 /// The error of a receive that no message is for.
@@ -111,6 +107,37 @@ impl<'a> Run<'a> {
     fn take(&mut self, now: u64, receive: Place, send: Place) {
         self.taken.push((receive, send));
         self.turns.push(Reverse((now, receive, true)));
+    }
+
+    /// Why receives are left without a message, if any are: nobody sends it, or all these sends wait for other operations.
+    fn stuck(&self) -> Option<Bad> {
+        // By receiver: sends that never began.
+        let mut held: Vec<Vec<(u32, u64, Place)>> = vec![Vec::new(); self.ranks.len()];
+        for (rank, ops) in (0u32..).zip(self.ranks) {
+            for (nth, op) in ops.iter().enumerate().filter(|&(nth, _)| self.waits[rank as usize][nth] > 0) {
+                if let What::Send { to, tag, .. } = op.what
+                    && let Some(held) = held.get_mut(to as usize)
+                {
+                    held.push((rank, tag, (rank, nth)));
+                }
+            }
+        }
+        let at = |(rank, nth): Place| self.ranks[rank as usize][nth].at;
+        let mut circle = None;
+        for (rank, waiting) in (0u32..).zip(&self.waiting) {
+            for &(nth, from, tag) in waiting {
+                let send = held[rank as usize].iter().find(|&&(sender, sent, _)| fits(from, tag, sender, sent));
+                let Some(&(sender, _, send)) = send else { return Some(unsent(at((rank, nth)), rank, from, tag)) };
+                circle.get_or_insert(((rank, nth), (sender, send)));
+            }
+        }
+        let ((rank, receive), (sender, send)) = circle?;
+        Some(format!(
+            "{}: rank {rank} receives what {} of rank {sender} sends, and operations of these ranks wait for each other in a circle: \
+             this one would never end",
+            at((rank, receive)),
+            at(send)
+        ))
     }
 
     fn end(&mut self, now: u64, (rank, nth): Place) {

@@ -137,6 +137,22 @@ pub(super) fn text(path: &Path) -> Result<String, Bad> {
     })
 }
 
+/// Most characters of a file that an error repeats.
+const LONGEST_EXCERPT: usize = 80;
+
+/// What an error repeats of a file's text: its beginning, where the text is long.
+pub(super) fn excerpt(text: &str) -> String {
+    match text.char_indices().nth(LONGEST_EXCERPT) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// The error of a line, counted from 0, and the reason.
+fn of_line(nth: usize, line: &str, why: &str) -> Bad {
+    format!("line {}: `{}`: {why}", nth + 1, excerpt(line))
+}
+
 /// Reads GOAL text into a plan.
 pub(super) fn goal(text: &str, group: GroupId, scale: &Scale, plan: &mut Plan) -> Result<(), Bad> {
     Weaver::new(&in_order(goal::read(text)?)?, group, scale, plan).weave()
