@@ -31,7 +31,7 @@ impl TxSide<'_, '_> {
             return None;
         }
         let tail = self.tail_deadline(now);
-        let next = self.deadlines(now, |deadline| deadline).min(self.qp.paths.next_timeout()).min(tail);
+        let next = self.deadlines(now).min(self.qp.paths.next_timeout()).min(tail);
         if next <= now {
             return None;
         }
@@ -332,41 +332,35 @@ impl TxSide<'_, '_> {
         if probes.is_idle() { Instant::FAR } else { probes.deadline(now, self.qp.req.probe_patience_ns()) }
     }
 
-    /// When [`TxSide::on_timeout`] next has something to do, always after `now`. Without a port that leads to the peer neither paths nor tails
-    /// are probed: one that returns wakes the QP.
+    /// When [`TxSide::on_timeout`] next has something to do, always after `now`: a deadline that has come but could
+    /// not be served (probe limit) is tried again a little later instead of spinning. Without a port that leads to the peer neither paths
+    /// nor tails are probed: one that returns wakes the QP.
     pub(crate) fn next_timeout(&self, now: Instant) -> Instant {
-        let earliest = self.earliest(now, |deadline| deadline);
-        if earliest > now { earliest } else { self.overdue(now) }
-    }
-
-    /// A deadline that has come but could not be served (probe limit) is tried again a little later instead of spinning.
-    #[cold]
-    fn overdue(&self, now: Instant) -> Instant {
-        let later = self.earliest(now, |deadline| if deadline > now { deadline } else { Instant::FAR });
-        later.min(now.after(self.qp.req.probe_rate_limit_ns.max(SOONEST_NS)))
-    }
-
-    /// The first of all deadlines, of each what `seen` makes of it.
-    #[inline(always)]
-    fn earliest(&self, now: Instant, seen: impl Fn(Instant) -> Instant) -> Instant {
-        let deadline = self.deadlines(now, &seen);
-        if self.qp.paths.usable_ports().is_empty() {
-            return deadline;
+        let mut earliest = self.deadlines(now);
+        if !self.qp.paths.usable_ports().is_empty() {
+            earliest = earliest.min(self.qp.paths.next_timeout()).min(self.qp.req.next_tail_probe);
         }
-        deadline.min(seen(self.qp.paths.next_timeout())).min(seen(self.qp.req.next_tail_probe))
+        if earliest > now { earliest } else { self.once_more(now) }
+    }
+
+    /// When a deadline that has come is looked at again.
+    pub(crate) fn once_more(&self, now: Instant) -> Instant {
+        now.after(self.qp.req.probe_rate_limit_ns.max(SOONEST_NS))
     }
 
     /// The first of the deadlines that no port has to lead to the peer for.
     #[inline(always)]
-    fn deadlines(&self, now: Instant, seen: impl Fn(Instant) -> Instant) -> Instant {
-        seen(self.qp.req.next_scan)
-            .min(seen(self.tack_deadline()))
-            .min(seen(self.probe_deadline(now)))
-            .min(seen(self.wanted_probe(now)))
-            .min(seen(self.qp.req.path_retry))
-            .min(seen(self.qp.req.portless))
-            .min(seen(self.keepalive_deadline()))
-            .min(seen(self.qp.req.next_release))
+    fn deadlines(&self, now: Instant) -> Instant {
+        self.qp
+            .req
+            .next_scan
+            .min(self.tack_deadline())
+            .min(self.probe_deadline(now))
+            .min(self.wanted_probe(now))
+            .min(self.qp.req.path_retry)
+            .min(self.qp.req.portless)
+            .min(self.keepalive_deadline())
+            .min(self.qp.req.next_release)
     }
 
     /// The ports that lead to the peer now. Without any, time begins to charge the retry budget.
