@@ -31,7 +31,14 @@ impl Requester {
     /// Its timer ran out and nothing was answered since, where that matters (`silent_packets`).
     #[inline(always)]
     pub(crate) fn is_silent(&self, cfg: &EndpointConfig) -> bool {
-        self.retry_cnt > 0 && self.last_answer < self.last_retry && cfg.silent_packets > 0
+        self.retry_cnt > 0 && self.is_unanswered(cfg)
+    }
+
+    /// Out of line: a QP seldom has a retry.
+    #[cold]
+    #[inline(never)]
+    fn is_unanswered(&self, cfg: &EndpointConfig) -> bool {
+        self.last_answer < self.last_retry && cfg.silent_packets > 0
     }
 
     /// A full send queue of requests like one that was posted spans more PSNs than can be compared.
