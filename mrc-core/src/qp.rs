@@ -361,7 +361,8 @@ pub struct QpInfo {
     pub base_rtt_ns: u64,
     /// What it has to send and has in flight: its part of the counters of its congestion controller.
     pub load: crate::cc::Load,
-    /// Its part of the controller's bytes in flight; may be slightly negative because responders round up.
+    /// Its part of the controller's bytes in flight, without those that test a silent peer (`silent_packets`); may be slightly negative
+    /// because responders round up.
     pub inflight_bytes: i64,
     /// EVs by state.
     pub evs: EvCounts,

@@ -333,6 +333,27 @@ fn a_qp_without_a_port_sleeps_until_one_returns() {
     }
 }
 
+/// New packets that found no port leave when the peer tells that it has one again, though no timer of the queue pair is due for long.
+//= EPOP-005 test
+#[test]
+fn a_peer_that_has_ports_again_wakes_its_queue_pairs() {
+    let unlimited = RetryConfig { exponential: 25, timeout: 14, ..RETRY };
+    net(3, &Setup { retry: unlimited, ..setup() }, Weather::default(), |net| {
+        traffic(net, 30 * MS);
+        assert!(net.run(net.now.as_nanos() + MS, |net| net.sides[0].info(0).queued == 0));
+        net.sides[0].completions.clear();
+        forge(net, PortMask::NONE);
+        net.run(net.now.as_nanos() + 5_000, |_| false);
+        net.post(0, 1, 0, 20_000).unwrap();
+        net.run(net.now.as_nanos() + 2 * MS, |_| false);
+        assert_eq!((net.sides[0].info(0).outstanding, peer_ports(net, 0)), (0, PortMask::NONE));
+        forge(net, PortMask::first(PLANES));
+        let told = net.now;
+        assert!(net.run(told.as_nanos() + SECOND, |net| net.completed(1)));
+        assert!(net.now.since(told) < MS, "{} ns behind the news", net.now.since(told));
+    });
+}
+
 /// Without work nothing is owed, however long the ports are away; without a budget nothing ends.
 //= RETRY-004 test
 #[test]
