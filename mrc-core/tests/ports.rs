@@ -3,11 +3,13 @@
 
 mod common;
 
+use std::cell::Cell;
+
 use common::{Net, PLANES, Setup, Weather, address, net};
 use mrc_core::path::EvEntry;
 use mrc_core::{
-    EndpointConfig, ErrorCause, Event, Instant, MAX_HEADER_LEN, MAX_PORTS, OpRequest, Pd, PeerConfig, PeerHandle,
-    PlanePath, PortMask, QpInit, QpState, RetryConfig, Route, RtrAttr, RtsAttr, Status,
+    EndpointConfig, ErrorCause, Event, FrameSink, Instant, MAX_HEADER_LEN, MAX_PORTS, OpRequest, Pd, PeerConfig,
+    PeerHandle, PlanePath, PortMask, QpInit, QpState, RetryConfig, Route, RtrAttr, RtsAttr, Status, Transmit,
 };
 use mrc_wire::{EndpointOp, Ev, Ip, PortNum, Psn, Qpn};
 
@@ -352,6 +354,58 @@ fn a_peer_that_has_ports_again_wakes_its_queue_pairs() {
         assert!(net.run(told.as_nanos() + SECOND, |net| net.completed(1)));
         assert!(net.now.since(told) < MS, "{} ns behind the news", net.now.since(told));
     });
+}
+
+/// Counts how often it is asked for room: for each queue pair that is looked at.
+struct Counting(Cell<u32>, [u8; MAX_HEADER_LEN]);
+
+impl FrameSink for Counting {
+    fn ports(&self) -> PortMask {
+        self.0.update(|asked| asked + 1);
+        PortMask::first(PLANES)
+    }
+
+    fn headers(&mut self) -> &mut [u8; MAX_HEADER_LEN] {
+        &mut self.1
+    }
+
+    fn push(&mut self, _: Transmit) {}
+}
+
+/// Queue pairs whose peer has no ports wait with packets, probes and tails to repeat: no call of `transmit` looks at them.
+//= EPOP-005 test
+#[test]
+fn queue_pairs_without_a_port_cost_the_calls_for_others_nothing() {
+    let unlimited = RetryConfig { exponential: 25, timeout: 10, ..RETRY };
+    let tweaks: [fn(&mut EndpointConfig); 2] =
+        [|cfg| cfg.probe_masked_ports = false, |cfg| cfg.probe_masked_ports = true];
+    for (seed, tweak) in (5..).zip(tweaks) {
+        net(seed, &Setup { qps: 40, retry: unlimited, tweak, ..setup() }, Weather::default(), |net| {
+            traffic(net, 30 * MS);
+            assert!(net.run(net.now.as_nanos() + MS, |net| net.sides[0].info(0).queued == 0));
+            net.sides[0].completions.clear();
+            for qp in 0..40 {
+                net.post(qp, 1, 0, 20_000).unwrap();
+            }
+            net.wire.clear();
+            forge(net, PortMask::NONE);
+            net.run(net.now.as_nanos() + 5_000, |_| false);
+            let start = net.now;
+            while let Some(next) = net.sides[0].engine.next_timeout().filter(|next| next.since(start) < 5 * MS) {
+                net.now = net.now.max(next);
+                net.sides[0].engine.handle_timeout(net.now);
+                let mut sink = Counting(Cell::new(0), [0; MAX_HEADER_LEN]);
+                // What the timer woke is looked at once.
+                net.sides[0].engine.transmit(net.now, &mut sink);
+                sink.0.set(0);
+                net.sides[0].engine.transmit(net.now, &mut sink);
+                assert_eq!(sink.0.get(), 0, "times asked for room at {:?}", net.now);
+            }
+            assert!(net.sides[0].engine.stats().lost_timeout > 0);
+            forge(net, PortMask::first(PLANES));
+            assert!(net.run(net.now.as_nanos() + SECOND, |net| net.completed(40)));
+        });
+    }
 }
 
 /// Without work nothing is owed, however long the ports are away; without a budget nothing ends.

@@ -361,7 +361,9 @@ impl Endpoint<'_> {
             self.urgent.remove(self.qps, qp);
             return false;
         };
-        let urgent = wants.urgent && (keep || turn == Turn::Data);
+        // Who has no port is on no list: one that returns wakes the QP.
+        let reaches = self.qps.get(qp as usize).is_some_and(|slot| !slot.paths.usable_ports().is_empty());
+        let urgent = wants.urgent && (keep || (turn == Turn::Data && reaches));
         if turn == Turn::Urgent || !urgent {
             self.urgent.after_turn(self.qps, qp, urgent);
         } else {
@@ -391,7 +393,7 @@ impl Endpoint<'_> {
                     slot.share.turn = Credit::NONE;
                 }
             } else {
-                self.join(index, qp, again, new_data);
+                self.join(index, qp, again && reaches, new_data && reaches);
             }
         }
         self.timers.arm(qp, wants.deadline);
