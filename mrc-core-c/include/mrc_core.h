@@ -1006,7 +1006,7 @@ struct mrc_core_ev_profile_info {
 struct mrc_core_cc_info {
     /* Window in bytes of nominal packets; UINT64_MAX without limit. */
     uint64_t cwnd_bytes;
-    /* Bytes in flight. */
+    /* Bytes in flight, without those that test a silent peer (silent_packets). */
     uint64_t inflight_bytes;
     /* Bytes of data never sent. */
     uint64_t backlog_bytes;

@@ -109,7 +109,7 @@ pub struct mrc_core_ev_profile_info {
 pub struct mrc_core_cc_info {
     /// Window in bytes of nominal packets; UINT64_MAX without limit.
     pub cwnd_bytes: u64,
-    /// Bytes in flight.
+    /// Bytes in flight, without those that test a silent peer (`silent_packets`).
     pub inflight_bytes: u64,
     /// Bytes of data never sent.
     pub backlog_bytes: u64,

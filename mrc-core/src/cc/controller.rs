@@ -257,7 +257,7 @@ pub struct QpccInfo {
     pub load: Load,
     /// Window in bytes of nominal packets; `u64::MAX` without limit.
     pub cwnd_bytes: u64,
-    /// Bytes in flight.
+    /// Bytes in flight, without those that test a silent peer (`silent_packets`).
     pub inflight_bytes: i64,
     /// Smallest round trip known in nanoseconds, where the algorithm has one.
     pub base_rtt_ns: Option<u64>,
