@@ -151,15 +151,23 @@ pub(super) fn results<T: Transport>(
     let packets = packet_counts(sim, &drops, trims);
     let ports = || (0..sim.topology().links() * 2).map(|id| sim.port_counters(PortId(id)));
     let idle = Ideal::new(sim.topology(), &built.links);
-    let ideal = |message: &Message| idle.ns((message.src, message.dst), message.bytes, &sizes(sim, message.src));
+    // Once for each: groups and sizes ask for them again.
+    let ideals: Vec<f64> = (0..)
+        .zip(exchange.messages())
+        .map(|(id, message)| {
+            let counts = !message.is_compute() && exchange.completed_at(id).is_some();
+            let ns = || idle.ns((message.src, message.dst), message.bytes, &sizes(sim, message.src));
+            if counts { ns() } else { f64::NAN }
+        })
+        .collect();
     let flows = messages(exchange).count() as u64;
     let now = sim.now().as_nanos();
-    let times = Times::of(exchange, messages(exchange), now, &ideal);
+    let times = Times::of(exchange, messages(exchange), now, &ideals);
     // What loads the fabric before and after is no part of the figures of the whole.
     let measured =
         || messages(exchange).filter(|&id| exchange.groups()[usize::from(exchange.message(id).group)].measured);
     let count = measured().count() as u64;
-    let stated = (count < flows).then(|| Times::of(exchange, measured(), now, &ideal));
+    let stated = (count < flows).then(|| Times::of(exchange, measured(), now, &ideals));
     let stated = stated.as_ref().unwrap_or(&times);
     let whole = stated.completed == count;
     // A computation behind the last message is part of the run, too.
@@ -232,7 +240,7 @@ pub(super) fn results<T: Transport>(
         overhead,
         bad_path: None,
         peak_queue_bytes: ports().map(|port| port.peak_bytes).max().unwrap_or(0),
-        groups: groups(exchange, end_ns, &scenario.size_bins, &ideal),
+        groups: groups(exchange, end_ns, &scenario.size_bins, &ideals),
         failures: failures(exchange),
         timeline,
     }
@@ -342,12 +350,8 @@ struct Times {
 }
 
 impl Times {
-    fn of(
-        exchange: &Exchange,
-        ids: impl Iterator<Item = u32> + Clone,
-        end_ns: u64,
-        ideal: &impl Fn(&Message) -> f64,
-    ) -> Self {
+    /// `ideals`: the ideal time of each message that completed, in nanoseconds.
+    fn of(exchange: &Exchange, ids: impl Iterator<Item = u32> + Clone, end_ns: u64, ideals: &[f64]) -> Self {
         let mut fct = Vec::new();
         let (mut first_start, mut last_arrival, mut last_event, mut unfinished) = (u64::MAX, 0, 0, false);
         for id in ids.clone() {
@@ -369,7 +373,7 @@ impl Times {
         fct.clear();
         fct.extend(ids.filter_map(|id| {
             let took = exchange.completed_at(id)? - begun(exchange, id, end_ns)?;
-            Some(took as f64 / ideal(exchange.message(id)))
+            Some(took as f64 / ideals.get(id as usize)?)
         }));
         let slowdown = Distribution::of(&mut fct);
         Self { fct_us, cdf, slowdown, completed, first_start, last_arrival, last_event, unfinished }
@@ -382,14 +386,14 @@ impl Times {
     }
 }
 
-fn groups(exchange: &Exchange, end_ns: u64, bins: &[u32], ideal: &impl Fn(&Message) -> f64) -> Vec<GroupReport> {
+fn groups(exchange: &Exchange, end_ns: u64, bins: &[u32], ideals: &[f64]) -> Vec<GroupReport> {
     let mut ids: Vec<Vec<u32>> = vec![Vec::new(); exchange.groups().len()];
     for id in messages(exchange) {
         ids[usize::from(exchange.message(id).group)].push(id);
     }
     let report = |(nth, ids): (usize, Vec<u32>)| {
         let group = &exchange.groups()[nth];
-        let times = Times::of(exchange, ids.iter().copied(), end_ns, ideal);
+        let times = Times::of(exchange, ids.iter().copied(), end_ns, ideals);
         let ends = iteration_ends(exchange, group, &ids);
         let placed = exchange.bins(nth).iter().sum();
         let (pairs, jain) = pair_rates(exchange, &ids, end_ns);
@@ -410,20 +414,14 @@ fn groups(exchange: &Exchange, end_ns: u64, bins: &[u32], ideal: &impl Fn(&Messa
             iterations: iterations(group, &ends),
             fct_cdf_us: times.cdf,
             slowest: slowest(exchange, &ids),
-            by_size: by_size(exchange, &ids, end_ns, bins, ideal),
+            by_size: by_size(exchange, &ids, end_ns, bins, ideals),
         }
     };
     ids.into_iter().enumerate().map(report).collect()
 }
 
 /// The messages of a group by size; nothing where all are in one bin.
-fn by_size(
-    exchange: &Exchange,
-    ids: &[u32],
-    end_ns: u64,
-    bins: &[u32],
-    ideal: &impl Fn(&Message) -> f64,
-) -> Vec<SizeBin> {
+fn by_size(exchange: &Exchange, ids: &[u32], end_ns: u64, bins: &[u32], ideals: &[f64]) -> Vec<SizeBin> {
     let mut of_bin: Vec<Vec<u32>> = vec![Vec::new(); bins.len() + 1];
     for &id in ids {
         of_bin[bins.partition_point(|&most| most < exchange.message(id).bytes)].push(id);
@@ -432,7 +430,7 @@ fn by_size(
         return Vec::new();
     }
     let report = |(nth, ids): (usize, &Vec<u32>)| {
-        let times = Times::of(exchange, ids.iter().copied(), end_ns, ideal);
+        let times = Times::of(exchange, ids.iter().copied(), end_ns, ideals);
         let up_to_bytes = bins.get(nth).copied();
         let (flows, completed) = (ids.len() as u64, times.completed);
         SizeBin { up_to_bytes, flows, completed, completed_fct_us: times.fct_us, completed_slowdown: times.slowdown }
