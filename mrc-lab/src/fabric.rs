@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use serde_json::Value;
@@ -9,8 +10,15 @@ use serde_json::Value;
 use crate::exec::{LabError, enter, ip, ip_batch, ip4_batch, requirements};
 use crate::shape::{Host, Link, Node, Shape, check_prefix, device, index_of, mac};
 
+/// What programs keep on fabrics while the machine runs.
+const RUN: &str = "/run/mrc";
 /// No prefix has a dot.
 const LOCK: &str = "/run/mrc/lab.lock";
+
+/// Where the programs of the fabric `prefix` keep its files: configurations of hosts, the mapper's key. It goes with the fabric.
+pub fn folder(prefix: &str) -> PathBuf {
+    Path::new(RUN).join(prefix)
+}
 
 /// State of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -65,7 +73,7 @@ pub struct Fabric {
 /// Held by the only process that builds or removes fabrics. The kernel takes it from one that is killed.
 fn alone() -> Result<File, LabError> {
     let lock = || {
-        std::fs::create_dir_all("/run/mrc")?;
+        std::fs::create_dir_all(RUN)?;
         let file = File::create(LOCK)?;
         file.lock()?;
         Ok(file)
@@ -74,8 +82,8 @@ fn alone() -> Result<File, LabError> {
 }
 
 impl Fabric {
-    /// Builds a fabric; what stood under the same prefix is removed first, so a crash leaves nothing that matters. Whoever builds or
-    /// removes one at the same time waits.
+    /// Builds a fabric; what stood under the same prefix is removed first, so a crash leaves nothing that matters. Its [`folder`] stays:
+    /// programs that go on have the key in it. Whoever builds or removes one at the same time waits.
     ///
     /// # Errors
     /// What is missing, what is impossible, or which command failed; nothing is left then.
@@ -84,7 +92,7 @@ impl Fabric {
         requirements()?;
         // Dropped last: a fabric that cannot be built is removed before others go on.
         let _alone = alone()?;
-        Self::remove_now(&shape.prefix)?;
+        remove_namespaces(&shape.prefix)?;
         let mut fabric = Self { shape, remove_on_drop: true };
         fabric.build()?;
         fabric.remove_on_drop = false;
@@ -219,7 +227,7 @@ impl Fabric {
         Ok(self.shape.nodes().into_iter().filter(gone).map(Node::name).collect())
     }
 
-    /// Removes every namespace with `prefix`; returns how many there were.
+    /// Removes every namespace with `prefix`, and its [`folder`]; returns how many namespaces there were.
     ///
     /// # Errors
     /// A namespace could not be removed.
@@ -231,12 +239,10 @@ impl Fabric {
 
     /// As [`Self::remove`], for who builds or removes alone already.
     fn remove_now(prefix: &str) -> Result<usize, LabError> {
-        let names = namespaces(prefix)?;
-        let lines: Vec<String> = names.iter().map(|name| format!("netns del {name}")).collect();
-        if !lines.is_empty() {
-            ip_batch(None, &lines)?;
-        }
-        Ok(lines.len())
+        let removed = remove_namespaces(prefix)?;
+        // What is not there needs no removing.
+        let _ = std::fs::remove_dir_all(folder(prefix));
+        Ok(removed)
     }
 
     /// Removes this fabric.
@@ -377,6 +383,16 @@ impl Drop for Fabric {
     }
 }
 
+/// Removes the nodes of `prefix`; returns how many there were.
+fn remove_namespaces(prefix: &str) -> Result<usize, LabError> {
+    let names = namespaces(prefix)?;
+    let lines: Vec<String> = names.iter().map(|name| format!("netns del {name}")).collect();
+    if !lines.is_empty() {
+        ip_batch(None, &lines)?;
+    }
+    Ok(lines.len())
+}
+
 /// Per-namespace switches: static addressing only, and routers forward.
 fn sysctls(forwarding: bool) -> Result<(), LabError> {
     let set =
@@ -472,7 +488,7 @@ mod tests {
 
     #[test]
     fn a_prefix_leads_nowhere_else() {
-        for prefix in ["", ".", "..", "../x", "/tmp", "a b", "a-b"] {
+        for prefix in ["", ".", "..", "../x", "/tmp", "a b", "a-b", "engines"] {
             assert!(matches!(Fabric::remove(prefix), Err(LabError::Shape(_))), "{prefix}");
         }
     }

@@ -17,7 +17,7 @@ mod shaper;
 pub use bpf::impair_requirements;
 pub use capture::{Capture, CapturedPacket, write_pcapng};
 pub use exec::{LabError, Missing, enter, requirements, skip};
-pub use fabric::{Fabric, LinkReport, LinkState, Status, SwitchReport};
+pub use fabric::{Fabric, LinkReport, LinkState, Status, SwitchReport, folder};
 pub use impair::{Impairment, PortCounters, PortReport, VirtualQueue, parse_ppm};
 pub use shape::{Host, HostPeer, HostPlane, Link, Node, Shape};
 pub use shaper::{ShaperReport, parse_rate, parse_size};

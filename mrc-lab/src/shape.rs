@@ -6,6 +6,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::exec::LabError;
+use crate::fabric::folder;
 
 /// First two groups of every SID.
 const BLOCK: [u16; 2] = [0xfcbb, 0xbb00];
@@ -196,6 +197,10 @@ pub(crate) fn check_prefix(prefix: &str) -> Result<(), LabError> {
     let clean = |c: char| c.is_ascii_alphanumeric() || c == '_';
     if prefix.is_empty() || prefix.len() > 32 || !prefix.chars().all(clean) {
         return Err(LabError::Shape(format!("prefix `{prefix}`: 1 to 32 letters, digits or underscores")));
+    }
+    // Programs with a device have a folder of this name beside those of fabrics.
+    if prefix == "engines" {
+        return Err(LabError::Shape(format!("prefix `{prefix}`: {} holds control sockets", folder(prefix).display())));
     }
     Ok(())
 }

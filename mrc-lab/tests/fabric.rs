@@ -130,6 +130,22 @@ fn up_twice_down_twice_leaves_nothing() {
 }
 
 #[test]
+fn the_folder_of_a_fabric_goes_with_it_and_outlives_a_new_one_in_its_place() {
+    let Some(first) = fabric("folder", Shape { planes: 1, t1: 1, ..Shape::default() }) else { return };
+    let shape = first.shape().clone();
+    let key = mrc_lab::folder(&shape.prefix).join("mapper.key");
+    std::fs::create_dir_all(key.parent().unwrap()).unwrap();
+    std::fs::write(&key, "of agents that go on").unwrap();
+    let again = Fabric::up(shape).unwrap();
+    assert!(key.exists());
+    again.down().unwrap();
+    assert!(!key.parent().unwrap().exists());
+    std::fs::create_dir_all(key.parent().unwrap()).unwrap();
+    drop(first);
+    assert!(!key.parent().unwrap().exists(), "removed by a guard");
+}
+
+#[test]
 fn two_that_build_the_same_do_so_one_after_the_other() {
     if skip("two_that_build_the_same_do_so_one_after_the_other") {
         return;

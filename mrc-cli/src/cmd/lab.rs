@@ -230,12 +230,6 @@ impl Impair {
 /// Runs the command.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let prefix = args.prefix;
-    if prefix == "engines" {
-        return Err(usage(anyhow::anyhow!(
-            "prefix `engines`: {} holds control sockets",
-            configurations(&prefix).display()
-        )));
-    }
     match args.action {
         Action::Up { planes, t0, t1, hosts, mtu } => {
             let interrupt = Interrupt::install()?;
@@ -265,8 +259,6 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         Action::Down => {
             mrc_lab::requirements()?;
             let removed = Fabric::remove(&prefix)? + Fabric::remove_abandoned()?;
-            // What is not there needs no removing.
-            let _ = std::fs::remove_dir_all(configurations(&prefix));
             if args.json {
                 outln!("{}", serde_json::json!({ "removed": removed }));
             } else {
@@ -315,14 +307,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Where the hosts of a fabric have their configuration.
-pub fn configurations(prefix: &str) -> PathBuf {
-    PathBuf::from("/run/mrc").join(prefix)
-}
-
 /// Writes what `MRC_CONFIG` should name on each host.
 fn write_configurations(fabric: &Fabric) -> anyhow::Result<PathBuf> {
-    let directory = configurations(&fabric.shape().prefix);
+    let directory = mrc_lab::folder(&fabric.shape().prefix);
     std::fs::create_dir_all(&directory).with_context(|| format!("cannot make {}", directory.display()))?;
     for name in fabric.status()?.hosts {
         let path = directory.join(format!("{name}.toml"));

@@ -63,7 +63,7 @@ pub struct Args {
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let config = match (&args.config, &args.lab) {
         (Some(path), _) => path.clone(),
-        (None, Some(host)) => super::lab::configurations(&args.prefix).join(format!("{host}.toml")),
+        (None, Some(host)) => mrc_lab::folder(&args.prefix).join(format!("{host}.toml")),
         (None, None) => HostFile::configured_path()?,
     };
     if let Some(host) = args.lab.as_ref().filter(|_| args.config.is_none() && !config.exists()) {

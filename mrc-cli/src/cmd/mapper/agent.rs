@@ -19,7 +19,6 @@ use super::collect::tls;
 use super::collect::wire::Address;
 use super::enforce::{self, Hand};
 use super::host::{Runner, Times, lab_fabric, place};
-use crate::cmd::lab::configurations;
 use crate::interrupt::{self, Interrupt};
 use crate::out::{errln, outln};
 use crate::session::lab_host;
@@ -169,7 +168,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let certificates = args.tls.client()?;
     let (host, fabric) = args.host()?;
     let number = place(&host, &fabric)?.number;
-    let key = key(&args.key.clone().unwrap_or_else(|| configurations(&args.prefix).join("mapper.key")))?;
+    let key = key(&args.key.clone().unwrap_or_else(|| mrc_lab::folder(&args.prefix).join("mapper.key")))?;
     let times = Times {
         interval: Duration::from_millis(args.interval),
         timeout: Duration::from_millis(args.timeout.max(args.interval)),

@@ -19,7 +19,6 @@ use super::agent::{self, key};
 use super::enforce;
 use super::host::lab_fabric;
 use super::web;
-use crate::cmd::lab::configurations;
 use crate::http::{self, Answer, Question, Site};
 use crate::interrupt::{self, Interrupt};
 use crate::out::{errln, outln};
@@ -292,7 +291,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Some(fabric) => fabric,
         None => lab_fabric(&mrc_lab::Fabric::discover(&args.prefix)?),
     };
-    let key = key(&args.key.clone().unwrap_or_else(|| configurations(&args.prefix).join("mapper.key")))?;
+    let key = key(&args.key.clone().unwrap_or_else(|| mrc_lab::folder(&args.prefix).join("mapper.key")))?;
     let policy = args.policy.as_deref().map_or_else(|| Ok(Policy::default()), enforce::read)?;
     // Before the database: who cannot listen makes none.
     let (agents, questions) = (args.listen.listen()?, http::listen(args.http)?);
