@@ -88,9 +88,13 @@ impl Silent {
     }
 }
 
-struct Known {
-    client: Client,
-    last_event: u64,
+/// What a device has told, over whatever connections.
+#[derive(Default)]
+struct Told {
+    /// How long it was open.
+    seconds: f64,
+    /// Number of its last event.
+    event: u64,
 }
 
 /// Looks at all devices.
@@ -98,7 +102,8 @@ struct Known {
 pub struct Watcher {
     devices: Devices,
     searched: Option<Instant>,
-    known: BTreeMap<PathBuf, Known>,
+    clients: BTreeMap<PathBuf, Client>,
+    told: BTreeMap<PathBuf, Told>,
     silent: Silent,
     /// The one process that is looked at.
     only: Option<u32>,
@@ -123,7 +128,9 @@ impl Watcher {
         }
         let Devices { found: all, refused, .. } = &self.devices;
         let (left_out, refused) = (all.len().saturating_sub(MAX_DEVICES), refused.clone());
-        self.known.retain(|path, _| all.iter().any(|found| found.path == *path));
+        let is_there = |path: &PathBuf| all.iter().any(|found| found.path == *path);
+        self.clients.retain(|path, _| is_there(path));
+        self.told.retain(|path, _| is_there(path));
         self.silent.forget(all);
         // All are asked before the first answer is waited for.
         let mut asked = Vec::new();
@@ -131,24 +138,24 @@ impl Watcher {
             if self.silent.has(&found.path) {
                 continue;
             }
-            if !self.known.get(&found.path).is_some_and(|known| known.client.is_open()) {
-                self.known.remove(&found.path);
+            if !self.clients.get(&found.path).is_some_and(Client::is_open) {
+                self.clients.remove(&found.path);
                 match Client::connect(&found.path) {
-                    Ok(client) => _ = self.known.insert(found.path.clone(), Known { client, last_event: 0 }),
+                    Ok(client) => _ = self.clients.insert(found.path.clone(), client),
                     Err(error) => _ = self.silent.note(&found.path, &error),
                 }
             }
-            let Some(known) = self.known.get_mut(&found.path) else { continue };
-            asked.push((found.path.clone(), known.client.send(request)));
+            let Some(client) = self.clients.get_mut(&found.path) else { continue };
+            asked.push((found.path.clone(), client.send(request)));
         }
         let (mut answers, until) = (Vec::new(), Instant::now() + Client::PATIENCE);
         for (path, sent) in asked {
-            let Some(known) = self.known.get_mut(&path) else { continue };
-            match sent.and_then(|()| known.client.answer_by(until)) {
+            let Some(client) = self.clients.get_mut(&path) else { continue };
+            match sent.and_then(|()| client.answer_by(until)) {
                 Ok(answer) => answers.push((name(&path), answer)),
                 Err(error) => {
                     self.silent.note(&path, &error);
-                    self.known.remove(&path);
+                    self.clients.remove(&path);
                     self.searched = None;
                 }
             }
@@ -161,10 +168,16 @@ impl Watcher {
         let Asked { answers, left_out, silent, refused } = self.ask::<State>(&Request::State { evs: true });
         let mut devices = Vec::new();
         for (name, state) in answers {
-            let known = self.known.iter_mut().find(|(path, _)| self::name(path) == name);
-            let events = known.and_then(|(_, known)| {
-                let events: Events = known.client.ask(&Request::Events { after: known.last_event }).ok()?;
-                known.last_event = events.events.last().map_or(known.last_event, |last| last.number);
+            let client = self.clients.iter_mut().find(|(path, _)| self::name(path) == name);
+            let events = client.and_then(|(path, client)| {
+                let told = self.told.entry(path.clone()).or_default();
+                // Another device has got the name of one that was closed.
+                if state.counters.seconds < told.seconds {
+                    *told = Told::default();
+                }
+                told.seconds = state.counters.seconds;
+                let events: Events = client.ask(&Request::Events { after: told.event }).ok()?;
+                told.event = events.events.last().map_or(told.event, |last| last.number);
                 Some(events.events)
             });
             devices.push(Seen { name, state, events: events.unwrap_or_default() });
@@ -198,4 +211,54 @@ fn snapshots(path: &Path) -> anyhow::Result<Vec<Snapshot>> {
     }
     anyhow::ensure!(!all.is_empty(), "{} holds no snapshot", path.display());
     Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    /// A device that has been open for so long, and has so many events, answers one look and closes the connection.
+    fn answer_once(listener: &UnixListener, seconds: f64, events: u64) {
+        let (stream, _) = listener.accept().unwrap();
+        let mut requests = BufReader::new(stream.try_clone().unwrap()).lines();
+        let say = |answer: serde_json::Value| writeln!(&stream, "{}", serde_json::json!({ "ok": answer })).unwrap();
+        let mut state = State::default();
+        state.counters.seconds = seconds;
+        assert!(requests.next().unwrap().unwrap().contains("state"));
+        say(serde_json::to_value(state).unwrap());
+        let Request::Events { after } = serde_json::from_str(&requests.next().unwrap().unwrap()).unwrap() else {
+            panic!()
+        };
+        let happened = |number| Happened { number, unix_ms: 0, text: String::new() };
+        say(serde_json::to_value(Events { events: (after + 1..=events).map(happened).collect(), lost: 0 }).unwrap());
+    }
+
+    /// They were shown again after each connection.
+    #[test]
+    fn events_are_seen_once_over_all_connections_and_those_of_another_device_too() {
+        let path = std::env::temp_dir().join(format!("mrc-watch-{}", std::process::id()));
+        let listener = UnixListener::bind(&path).unwrap();
+        let mut watcher = Watcher::default();
+        watcher.devices.found = vec![Found { pid: 1, path: path.clone() }];
+        // The search for devices of this machine never comes.
+        watcher.searched = Some(Instant::now() + Duration::from_secs(3600));
+        let (close, closed) = std::sync::mpsc::channel();
+        let device = std::thread::spawn(move || {
+            for (seconds, events) in [(1.0, 2), (2.0, 2), (3.0, 4), (0.5, 1)] {
+                close.send(()).unwrap();
+                answer_once(&listener, seconds, events);
+            }
+        });
+        let mut look = || {
+            closed.recv().unwrap();
+            let snapshot = watcher.look();
+            snapshot.devices[0].events.iter().map(|event| event.number).collect::<Vec<_>>()
+        };
+        assert_eq!([look(), look(), look(), look()], [vec![1, 2], vec![], vec![3, 4], vec![1]]);
+        device.join().unwrap();
+        std::fs::remove_file(path).unwrap();
+    }
 }
