@@ -19,6 +19,11 @@ use crate::usage::usage;
 pub const MAX_EVENTS: i64 = 100_000;
 /// Version of the tables.
 const VERSION: i64 = 1;
+const TABLES: &str = "
+    CREATE TABLE IF NOT EXISTS event (number INTEGER PRIMARY KEY AUTOINCREMENT, unix_ms INTEGER NOT NULL,
+        component TEXT NOT NULL, event TEXT NOT NULL, loss REAL NOT NULL, evidence TEXT NOT NULL);
+    CREATE INDEX IF NOT EXISTS of_component ON event (component, number);
+    CREATE TABLE IF NOT EXISTS about (name TEXT PRIMARY KEY, value TEXT NOT NULL);";
 /// Rows of a history at once.
 const HISTORY: i64 = 20_000;
 /// Events of one component.
@@ -60,12 +65,7 @@ impl Store {
             check_length(&db, path)?;
             db.pragma_update(None, "journal_mode", "WAL")?;
             db.pragma_update(None, "synchronous", "NORMAL")?;
-            db.execute_batch(
-                "CREATE TABLE IF NOT EXISTS event (number INTEGER PRIMARY KEY AUTOINCREMENT, unix_ms INTEGER NOT NULL,
-                     component TEXT NOT NULL, event TEXT NOT NULL, loss REAL NOT NULL, evidence TEXT NOT NULL);
-                 CREATE INDEX IF NOT EXISTS of_component ON event (component, number);
-                 CREATE TABLE IF NOT EXISTS about (name TEXT PRIMARY KEY, value TEXT NOT NULL);",
-            )?;
+            db.execute_batch(TABLES)?;
             Ok(db)
         };
         let begin = || -> anyhow::Result<Self> {
@@ -81,6 +81,8 @@ impl Store {
             store.db.execute("INSERT OR IGNORE INTO about (name, value) VALUES ('fabric', ?1)", [text])?;
             // A page that is damaged shows here, and not when the map goes on.
             store.open_faults()?;
+            // Tables and fabric are in the file itself, for whoever copies it without its log. Where this fails, the log has them.
+            let _ = store.db.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
             Ok(store)
         };
         begin().map_err(|error| match error.downcast_ref::<rusqlite::Error>() {
@@ -350,12 +352,26 @@ mod tests {
         assert!(says.contains(&path.display().to_string()) && says.contains("move it away"), "{says}");
     }
 
-    /// What a collector that was killed leaves has one page without tables, and the rest in its log. Cut, it was taken for an empty one.
+    /// It had one page without tables, and nobody could tell what it was.
+    #[test]
+    fn a_file_that_is_copied_without_its_log_names_its_fabric() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, copy) = (folder.path().join("whole"), folder.path().join("copy"));
+        let _running = Store::open(&path, FABRIC).unwrap();
+        std::fs::copy(&path, &copy).unwrap();
+        assert_eq!(Store::read(&copy).map(|(store, fabric)| (store.last_event(), fabric)).unwrap(), (0, FABRIC));
+    }
+
+    /// What a collector that was killed as it began leaves has one page without tables, and the rest in its log. Cut, it was taken for
+    /// an empty one.
     #[test]
     fn a_file_that_was_cut_within_its_first_page_is_no_empty_one() {
         let folder = tempfile::tempdir().unwrap();
         let (path, cut) = (folder.path().join("whole"), folder.path().join("cut"));
-        let mut store = Store::open(&path, FABRIC).unwrap();
+        let db = Connection::open(&path).unwrap();
+        db.pragma_update(None, "journal_mode", "WAL").unwrap();
+        db.execute_batch(TABLES).unwrap();
+        let mut store = Store { db, broken: false, _lock: None };
         store.add(1, "p0", "faulty", 1.0, &Value::Null);
         let (first, log) = (std::fs::read(&path).unwrap(), std::fs::read(log_of(&path)).unwrap());
         assert_eq!((first.len(), log.is_empty()), (4096, false));
