@@ -198,6 +198,26 @@ fn a_program_finds_device_and_library_whoever_runs_it() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
+/// Counters stood still, and nobody knew why.
+#[test]
+fn a_folder_of_sockets_that_is_refused_is_named_by_verbs_run_once() {
+    if effective_uid() != 0 {
+        eprintln!("skipped: needs root");
+        return;
+    }
+    let (folder, config, library) = host_files("mrc-still");
+    // The program runs until the counters are looked at a third time.
+    let script = "mount -t tmpfs none /run && mkdir -p /run/mrc/engines && chmod 755 /run/mrc/engines || exit 11
+        exec \"$0\" verbs-run --config \"$1\" --library \"$2\" -- sleep 2.5";
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", script, env!("CARGO_BIN_EXE_mrc")]).arg(config).arg(library);
+    let output = command.output().unwrap();
+    std::fs::remove_dir_all(folder).unwrap();
+    let says = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((code(&output), says.matches("/run/mrc/engines must be a folder").count()), (0, 1), "{says}");
+    assert!(says.contains("the counters of /sys/class/infiniband/mrc0/ports/1 stand still"), "{says}");
+}
+
 /// A limit of processes, as containers have it, was a panic.
 #[test]
 fn a_thread_that_cannot_be_made_is_told() {

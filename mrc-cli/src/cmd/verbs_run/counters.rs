@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use mrc_core::{Discard, Stats};
-use mrc_verbs_shim::control::{Client, Counters, Request, all_devices};
+use mrc_verbs_shim::control::{Client, Counters, Devices, Request, all_devices};
 use mrc_verbs_shim::host::HostFile;
 
 /// Time between two looks at the devices. `hw_counters/lifespan` says it in milliseconds, as drivers do.
@@ -51,6 +51,8 @@ struct Files {
     interfaces: Vec<String>,
     /// The network namespace that this thread is in.
     namespace: Option<(u64, u64)>,
+    /// Why the folder of sockets is not searched.
+    refused: Option<String>,
     totals: Totals,
     written: Values,
 }
@@ -62,13 +64,19 @@ impl Files {
             host: host.name.clone(),
             interfaces: host.planes.iter().map(|plane| plane.interface.clone()).collect(),
             namespace: identity(Path::new("/proc/thread-self/ns/net")),
+            refused: None,
             totals: Totals::default(),
             written: Values::new(),
         }
     }
 
     fn look(&mut self) {
-        let found: Vec<_> = all_devices().found.into_iter().filter(|found| self.is_in_our_network(found.pid)).collect();
+        let Devices { mut found, refused, .. } = all_devices();
+        if refused != self.refused {
+            refused.iter().for_each(|why| log::warn!("the counters of {} stand still: {why}", self.port.display()));
+            self.refused = refused;
+        }
+        found.retain(|found| self.is_in_our_network(found.pid));
         self.totals.keep(|socket| found.iter().any(|found| found.path == socket));
         for found in found {
             // One that does not answer keeps what it said last.
