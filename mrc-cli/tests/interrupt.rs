@@ -1,10 +1,13 @@
 //! Runs and sweeps that somebody ends before their time leave what they have, or nothing that could be taken for results.
 
+mod common;
+
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use common::{MRC, Running, empty_folder};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::stat::Mode;
 use nix::unistd::Pid;
@@ -35,18 +38,16 @@ at_us = 10
 "#;
 
 fn folder(name: &str, scenario: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    let _ = std::fs::remove_dir_all(&folder);
-    std::fs::create_dir_all(&folder).expect("a folder for the test");
+    let folder = empty_folder(name);
     std::fs::write(folder.join("scenario.toml"), scenario).expect("a scenario");
     std::fs::write(folder.join("sweep.toml"), "scenario = \"scenario.toml\"\nseeds = [1, 2, 3]\n").expect("a sweep");
     folder
 }
 
-fn start(folder: &Path, args: &[&str]) -> Child {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_mrc"));
+fn start(folder: &Path, args: &[&str]) -> Running {
+    let mut command = Command::new(MRC);
     command.args(args).current_dir(folder).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command.spawn().expect("mrc starts")
+    Running(command.spawn().expect("mrc starts"))
 }
 
 /// Waits until the program is ready for a signal.
@@ -67,13 +68,13 @@ fn listening(child: &mut Child, signal: Signal) {
 }
 
 /// Sends a signal as soon as the program is ready for it.
-fn interrupt(mut child: Child, signal: Signal) -> Output {
-    listening(&mut child, signal);
+fn interrupt(mut child: Running, signal: Signal) -> Output {
+    listening(&mut child.0, signal);
     // Twice, as `timeout` does it: once to the program, once to its group.
     for _ in 0..2 {
-        kill(Pid::from_raw(child.id().cast_signed()), signal).expect("it is there");
+        kill(Pid::from_raw(child.0.id().cast_signed()), signal).expect("it is there");
     }
-    child.wait_with_output().expect("its output")
+    child.output()
 }
 
 #[test]
@@ -93,13 +94,13 @@ fn a_run_that_is_interrupted_writes_what_it_has_and_says_so() {
 fn a_run_that_is_asked_writes_its_results_so_far_and_goes_on() {
     let folder = folder("so-far", LONG);
     let mut child = start(&folder, &["sim", "run", "scenario.toml", "--json", "out.json"]);
-    listening(&mut child, Signal::SIGUSR1);
+    listening(&mut child.0, Signal::SIGUSR1);
     let file = folder.join("out.json");
     let since = Instant::now();
     let mut ends = Vec::new();
     while ends.len() < 2 {
         let _ = std::fs::remove_file(&file);
-        kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGUSR1).expect("it goes on");
+        kill(Pid::from_raw(child.0.id().cast_signed()), Signal::SIGUSR1).expect("it goes on");
         while !file.exists() {
             std::thread::sleep(Duration::from_millis(10));
             assert!(since.elapsed() < Duration::from_secs(60), "no results");
@@ -138,12 +139,12 @@ fn a_second_signal_ends_a_run_at_once() {
     // Nobody reads what it has to write, so that the first signal cannot end it.
     nix::unistd::mkfifo(&folder.join("out.json"), Mode::S_IRWXU).expect("a pipe");
     let mut child = start(&folder, &["sim", "run", "scenario.toml", "--json", "out.json"]);
-    listening(&mut child, Signal::SIGTERM);
+    listening(&mut child.0, Signal::SIGTERM);
     let since = Instant::now();
     let status = loop {
-        kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGTERM).expect("it is there");
+        kill(Pid::from_raw(child.0.id().cast_signed()), Signal::SIGTERM).expect("it is there");
         std::thread::sleep(Duration::from_millis(100));
-        if let Some(status) = child.try_wait().expect("a child") {
+        if let Some(status) = child.0.try_wait().expect("a child") {
             break status;
         }
         assert!(since.elapsed() < Duration::from_secs(60), "it goes on");
@@ -187,13 +188,13 @@ fn the_runs_of_a_sweep_end_with_it_even_when_it_is_killed() {
     let mut sweep = start(&folder, &["sim", "sweep", "sweep.toml", "-o", "out", "-j", "2"]);
     let since = Instant::now();
     let patient = || since.elapsed() < Duration::from_secs(60);
-    let mut runs = children(sweep.id());
+    let mut runs = children(sweep.0.id());
     while runs.len() < 2 && patient() {
         std::thread::sleep(Duration::from_millis(2));
-        runs = children(sweep.id());
+        runs = children(sweep.0.id());
     }
-    sweep.kill().expect("it is there");
-    sweep.wait().expect("its end");
+    sweep.0.kill().expect("it is there");
+    sweep.0.wait().expect("its end");
     assert_eq!((runs.len(), left_of(&runs, patient)), (2, 0));
 }
 
@@ -228,10 +229,10 @@ fn a_comparison_that_is_interrupted_keeps_the_sides_that_are_finished() {
     let folder = folder("interrupt-tune", LONG);
     std::fs::write(folder.join("tuning.toml"), SIDES).expect("a tuning file");
     let mut child = start(&folder, &["sim", "tune", "tuning.toml", "--json", "out.json", "-j", "1"]);
-    listening(&mut child, Signal::SIGTERM);
-    let (since, before) = (Instant::now(), processor_ticks(child.id()));
+    listening(&mut child.0, Signal::SIGTERM);
+    let (since, before) = (Instant::now(), processor_ticks(child.0.id()));
     // Three seconds of processor time: the first side takes a small part of one.
-    while processor_ticks(child.id()) < before + 300 {
+    while processor_ticks(child.0.id()) < before + 300 {
         assert!(since.elapsed() < Duration::from_secs(60), "it does not work");
         std::thread::sleep(Duration::from_millis(10));
     }
@@ -257,16 +258,16 @@ fn the_run_of_a_bench_ends_with_it() {
     let folder = folder("interrupt-bench", LONG);
     for (signal, code, says) in [(Signal::SIGTERM, Some(130), "interrupted: "), (Signal::SIGKILL, None, "")] {
         let mut bench = start(&folder, &["sim", "bench", "--hosts", "128", "--bytes", "2000000000"]);
-        listening(&mut bench, Signal::SIGTERM);
+        listening(&mut bench.0, Signal::SIGTERM);
         let since = Instant::now();
         let patient = || since.elapsed() < Duration::from_secs(60);
-        let mut runs = children(bench.id());
+        let mut runs = children(bench.0.id());
         while runs.is_empty() && patient() {
             std::thread::sleep(Duration::from_millis(2));
-            runs = children(bench.id());
+            runs = children(bench.0.id());
         }
-        kill(Pid::from_raw(bench.id().cast_signed()), signal).expect("it is there");
-        let output = bench.wait_with_output().expect("its output");
+        kill(Pid::from_raw(bench.0.id().cast_signed()), signal).expect("it is there");
+        let output = bench.output();
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.code() == code && said.starts_with(says), "{signal}: {} {said}", output.status);
         assert_eq!((runs.len(), left_of(&runs, patient)), (1, 0), "{signal}");
@@ -278,7 +279,7 @@ fn what_a_killed_attempt_left_is_not_taken_for_results() {
     let folder = folder("interrupt-stale", STUCK);
     std::fs::create_dir(folder.join("out")).expect("a folder");
     std::fs::write(folder.join("out/.seed1.json.1"), "{ half").expect("what a killed attempt left");
-    let output = start(&folder, &["sim", "sweep", "sweep.toml", "-o", "out"]).wait_with_output().expect("its output");
+    let output = start(&folder, &["sim", "sweep", "sweep.toml", "-o", "out"]).output();
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert_eq!(said.matches(": stalled: 0 of").count(), 3, "{said}");

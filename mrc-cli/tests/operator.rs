@@ -334,10 +334,7 @@ fn a_process_that_is_stopped_is_named_and_holds_up_nobody() {
     let mut server = Running(spawn(&[&["write-bw", "--lab", "hA", "--port", "18712"][..], &prefix].concat()));
     let pid = server.0.id().to_string();
     let stats = || finish(spawn(&["stats", "--json", "--pid", &pid]));
-    let eventually = Instant::now() + Duration::from_secs(20);
-    while !stats().status.success() && Instant::now() < eventually {
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    common::eventually("a device", || stats().status.success().then_some(()));
     let signal = |name: &str| assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
     signal("-STOP");
     let silent = stats();

@@ -1,8 +1,12 @@
 //! A sweep's results do not depend on how many workers it had, nor on when it ran.
 
+mod common;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
+
+use common::empty_folder;
 
 /// Three seeds of a short permutation with losses, so that every random part of a run has its say.
 const SWEEP: &str = r#"
@@ -55,9 +59,7 @@ fn digests(folder: &Path, out: &str, workers: &str) -> BTreeMap<String, String> 
 
 #[test]
 fn any_number_of_workers_finds_the_same() {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("sweep-workers");
-    let _ = std::fs::remove_dir_all(&folder);
-    std::fs::create_dir_all(&folder).expect("a folder for the test");
+    let folder = empty_folder("sweep-workers");
     std::fs::write(folder.join("short.toml"), SCENARIO).expect("written");
     std::fs::write(folder.join("short-sweep.toml"), SWEEP).expect("written");
     let one = digests(&folder, "one", "1");
@@ -98,9 +100,7 @@ why = "one path <for ever> does not leave"
 /// Without `sweep.json` nothing says what results are of that are in the folder already.
 #[test]
 fn results_of_another_run_are_not_taken_for_those_of_a_point() {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("sweep-others");
-    let _ = std::fs::remove_dir_all(&folder);
-    std::fs::create_dir_all(&folder).expect("a folder for the test");
+    let folder = empty_folder("sweep-others");
     std::fs::write(folder.join("short.toml"), SCENARIO).expect("the scenario");
     std::fs::write(folder.join("short-sweep.toml"), "scenario = \"short.toml\"\nseeds = [1, 2]\n").expect("the sweep");
     let first = digests(&folder, "out", "1");
@@ -135,8 +135,7 @@ fn results_of_another_run_are_not_taken_for_those_of_a_point() {
 /// All points have run: whatever cannot be written then, the table is printed.
 #[test]
 fn a_table_is_not_lost_with_a_file() {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("sweep-table");
-    let _ = std::fs::remove_dir_all(&folder);
+    let folder = empty_folder("sweep-table");
     std::fs::create_dir_all(folder.join("out/over-seeds.json")).expect("a folder in place of the file");
     std::fs::write(folder.join("short.toml"), SCENARIO).expect("the scenario");
     std::fs::write(folder.join("sweep.toml"), "scenario = \"short.toml\"\nseeds = [1, 2]\n").expect("the sweep");
@@ -162,9 +161,7 @@ knob = [{ key = "limit_us", values = [200000.0] }, { key = "bin_us", values = [0
 
 #[test]
 fn combinations_that_a_comparison_refuses_are_named_with_their_side_and_counted() {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("tune-apart");
-    let _ = std::fs::remove_dir_all(&folder);
-    std::fs::create_dir_all(&folder).expect("a folder for the test");
+    let folder = empty_folder("tune-apart");
     std::fs::write(folder.join("short.toml"), SCENARIO).expect("the scenario");
     std::fs::write(folder.join("tuning.toml"), APART).expect("the tuning file");
     let mut command = Command::new(env!("CARGO_BIN_EXE_mrc"));
@@ -180,9 +177,7 @@ fn combinations_that_a_comparison_refuses_are_named_with_their_side_and_counted(
 
 #[test]
 fn a_comparison_runs_in_parts_and_ends_in_a_verdict() {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("sweep-compared");
-    let _ = std::fs::remove_dir_all(&folder);
-    std::fs::create_dir_all(&folder).expect("a folder for the test");
+    let folder = empty_folder("sweep-compared");
     std::fs::write(folder.join("short.toml"), SCENARIO).expect("written");
     std::fs::write(folder.join("sweep.toml"), COMPARED).expect("written");
     let out = folder.join("out");
@@ -237,9 +232,7 @@ fn file_in_help(command: &str, begin: &str) -> String {
 
 #[test]
 fn the_files_in_the_help_texts_run_as_they_stand() {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("sweep-help");
-    let _ = std::fs::remove_dir_all(&folder);
-    std::fs::create_dir_all(&folder).expect("a folder for the test");
+    let folder = empty_folder("sweep-help");
     for name in ["ring.toml", "mine.toml"] {
         std::fs::write(folder.join(name), "[[workload]]\nkind = \"permutation\"\nbytes = 20000\n").expect("written");
     }

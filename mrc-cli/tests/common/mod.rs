@@ -1,7 +1,7 @@
 //! What tests of programs that run side by side share. Each test uses a part of it.
 #![allow(dead_code)]
 
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,6 +17,21 @@ impl Drop for Running {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
+    }
+}
+
+impl Running {
+    /// Waits for its end; what it wrote, as [`Child::wait_with_output`] says.
+    pub(crate) fn output(mut self) -> Output {
+        let mut pipe = self.0.stderr.take();
+        let stderr = std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            pipe.iter_mut().for_each(|pipe| _ = pipe.read_to_end(&mut bytes).unwrap());
+            bytes
+        });
+        let mut stdout = Vec::new();
+        self.0.stdout.iter_mut().for_each(|pipe| _ = pipe.read_to_end(&mut stdout).unwrap());
+        Output { status: self.0.wait().unwrap(), stdout, stderr: stderr.join().unwrap() }
     }
 }
 
@@ -81,6 +96,12 @@ pub(crate) fn folder(test: &str) -> PathBuf {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(test);
     std::fs::create_dir_all(&path).unwrap();
     path
+}
+
+/// The same, without what an earlier run left.
+pub(crate) fn empty_folder(test: &str) -> PathBuf {
+    let _ = std::fs::remove_dir_all(PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(test));
+    folder(test)
 }
 
 /// What was printed as JSON.
