@@ -89,6 +89,27 @@ fn interrupted(args: &[&str], prefix: &str) -> Output {
     output
 }
 
+/// Whoever named one of its hosts heard of a namespace that does not exist.
+#[test]
+fn a_smaller_fabric_has_no_hosts_of_the_one_before() {
+    if skip("a_smaller_fabric_has_no_hosts_of_the_one_before") {
+        return;
+    }
+    let _alone = alone();
+    let prefix = format!("mrct{}less", std::process::id());
+    let lab = |args: &[&str]| {
+        let output = mrc(&[&["lab", "--prefix", &prefix], args].concat()).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    };
+    let files = mrc_lab::folder(&prefix);
+    lab(&["up", "--hosts", "3", "--planes", "1", "--t1", "1"]);
+    std::fs::write(files.join("mapper.key"), [7; 16]).unwrap();
+    lab(&["up", "--hosts", "2", "--planes", "1", "--t1", "1"]);
+    assert!(files.join("hB.toml").exists() && !files.join("hC.toml").exists() && files.join("mapper.key").exists());
+    lab(&["down"]);
+    assert!(!files.exists());
+}
+
 #[test]
 fn an_interrupted_demo_leaves_nothing() {
     if skip("an_interrupted_demo_leaves_nothing") {

@@ -311,6 +311,12 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 fn write_configurations(fabric: &Fabric) -> anyhow::Result<PathBuf> {
     let directory = mrc_lab::folder(&fabric.shape().prefix);
     std::fs::create_dir_all(&directory).with_context(|| format!("cannot make {}", directory.display()))?;
+    // A fabric that was here before may have had more hosts.
+    for old in std::fs::read_dir(&directory)?.flatten().map(|file| file.path()) {
+        if old.extension().is_some_and(|extension| extension == "toml") {
+            std::fs::remove_file(&old).with_context(|| format!("cannot remove {}", old.display()))?;
+        }
+    }
     for name in fabric.status()?.hosts {
         let path = directory.join(format!("{name}.toml"));
         let text = format!("# Host {name} of the lab fabric, by `mrc lab up`.\n{}", lab_host(fabric, &name)?.to_toml());
