@@ -178,6 +178,22 @@ fn pieces_in_turn_are_never_reordered_and_a_new_path_begins_at_line_rate() {
     }
 }
 
+/// A piece of five packets ends between two acknowledgements of every fourth packet; one of four does where two messages meet.
+#[test]
+fn the_end_of_a_piece_in_turn_is_acknowledged_at_once() {
+    let text = scenario("[[workload]]\nkind = \"point-to-point\"\nfrom = 0\nto = 15\nbytes = 1000000\nmessages = 3\n");
+    for (piece, fault) in
+        [(5 * 4096, ""), (4 * 4096, ""), (5 * 4096, "[[fault]]\nkind = \"loss\"\nprobability = 0.002\n")]
+    {
+        let piece = format!("transport.roce.piece_bytes={piece}");
+        let pieces = ["transport.roce.selector=flow-bender", "transport.roce.pieces_in_turn=true", &piece];
+        let results = play(&format!("{text}{fault}"), &pieces);
+        assert!(results.finished && (results.losses_by_cause.timeout == 0 || results.drops > 0), "{piece} {fault}");
+        let timers = 4_200.0 * results.drops as f64;
+        assert!(results.end_us < 2_000.0 + timers, "{piece} {fault}: {} us, {} lost", results.end_us, results.drops);
+    }
+}
+
 /// Two hosts of 10 Gb/s send to a third one. DCQCN works at their rate also where a faster host, which does nothing, shares the
 /// fabric, and where `[[link]]` made them slow.
 #[test]

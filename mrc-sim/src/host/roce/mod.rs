@@ -487,8 +487,9 @@ impl RoceTransport {
             let Some(data) = slot.sender.take() else { continue };
             let Outgoing { psn, message, offset, len, write, last, again, timer } = data;
             let reth = write.map(|len| Reth { va: offset, len });
-            // A full window asks too, or a coalescing receiver would let it stand.
-            let ack_req = last || !slot.sender.is_ready();
+            // A full window asks too, and the end of a piece, or a coalescing receiver would let them stand.
+            let waits = slot.paths.as_ref().is_some_and(|paths| paths.waits_behind_next());
+            let ack_req = last || waits || !slot.sender.is_ready();
             let header =
                 Header { qp: slot.remote, psn: (psn & PSN_MASK) as u32, kind: Kind::Data { reth, last, ack_req } };
             let template = &self.templates[slot.template as usize + usize::from(port)];

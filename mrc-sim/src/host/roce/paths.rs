@@ -148,6 +148,11 @@ impl Paths {
         self.held
     }
 
+    /// Whether behind the packet that leaves now no new one may leave before an acknowledgement.
+    pub(super) fn waits_behind_next(&self) -> bool {
+        self.settings.in_turn && self.hold_left <= 1
+    }
+
     /// Packet `psn` left on `path`; whether that is another one than before, of a policy that keeps to one.
     pub(super) fn on_send(&mut self, now: Instant, psn: u64, path: EvIndex) -> bool {
         if self.flights.is_empty() {
