@@ -160,6 +160,22 @@ fn a_receive_from_any_rank_takes_what_comes_first() {
     assert!(error.contains("wait for each other in a circle") && error.contains("would never start"), "{error}");
 }
 
+/// One send fits two receives, of which the second alone keeps it back: the first takes it, and nobody sends to the second.
+#[test]
+fn a_send_that_never_begins_is_for_one_receive_alone() {
+    let text = "num_ranks 2\nrank 0 {\na: recv 8b from -1 tag 1\nb: recv 8b from -1 tag 1\nc: send 8b to 1\nc requires b\n}\n\
+                rank 1 {\na: recv 8b from 0\nb: send 8b to 0 tag 1\nb requires a\n}\n";
+    let error = goal("any", text).unwrap_err().to_string();
+    assert!(error.contains("line 4: rank 0 receives from any rank with tag 1 what nobody sends"), "{error}");
+    // With a send for each of them, which two receives share only if the first one takes the later of two: a circle.
+    let both =
+        text.replace("b: recv 8b from -1 tag 1", "b: recv 8b from 1 tag 1").replace("num_ranks 2", "num_ranks 3");
+    let both = both + "rank 2 {\na: recv 8b from 1\nb: send 8b to 0 tag 1\nb requires a\n}\n";
+    let both = both.replace("b requires a\n}\nrank 2", "c: send 8b to 2\nb requires a\nc requires b\n}\nrank 2");
+    let error = goal("any", &both).unwrap_err().to_string();
+    assert!(error.contains("line 3: rank 0 receives what line 17 of rank 2 sends, and operations"), "{error}");
+}
+
 #[test]
 fn ranks_of_our_own_traces_share_hosts_too() {
     let trace = "[[workload]]\nkind = \"trace\"\nlines = \"0,0,1,100\\n0,1,2,1000,1\"\nranks_per_host = 2\n";

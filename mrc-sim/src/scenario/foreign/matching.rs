@@ -36,6 +36,9 @@ pub(super) fn unsent(at: Origin, rank: u32, from: Option<u32>, tag: Option<u64>)
 /// A receive without a message: its place, from whom, with which tag.
 type Waiting = (usize, Option<u32>, Option<u64>);
 
+/// A send that never began: its rank, its tag, its place in the rank.
+type Held = (u32, u64, usize);
+
 struct Run<'a> {
     ranks: &'a [Vec<Op>],
     /// Beginnings and, behind those of the same instant and operation, ends.
@@ -109,26 +112,29 @@ impl<'a> Run<'a> {
         self.turns.push(Reverse((now, receive, true)));
     }
 
-    /// Why receives are left without a message, if any are: nobody sends it, or all these sends wait for other operations.
+    /// Why receives are left without a message, if any are: too few messages are sent to them, or all of these wait for other
+    /// operations.
     fn stuck(&self) -> Option<Bad> {
         // By receiver: sends that never began.
-        let mut held: Vec<Vec<(u32, u64, Place)>> = vec![Vec::new(); self.ranks.len()];
+        let mut held: Vec<Vec<Held>> = vec![Vec::new(); self.ranks.len()];
         for (rank, ops) in (0u32..).zip(self.ranks) {
             for (nth, op) in ops.iter().enumerate().filter(|&(nth, _)| self.waits[rank as usize][nth] > 0) {
                 if let What::Send { to, tag, .. } = op.what
                     && let Some(held) = held.get_mut(to as usize)
                 {
-                    held.push((rank, tag, (rank, nth)));
+                    held.push((rank, tag, nth));
                 }
             }
         }
         let at = |(rank, nth): Place| self.ranks[rank as usize][nth].at;
         let mut circle = None;
-        for (rank, waiting) in (0u32..).zip(&self.waiting) {
-            for &(nth, from, tag) in waiting {
-                let send = held[rank as usize].iter().find(|&&(sender, sent, _)| fits(from, tag, sender, sent));
-                let Some(&(sender, _, send)) = send else { return Some(unsent(at((rank, nth)), rank, from, tag)) };
-                circle.get_or_insert(((rank, nth), (sender, send)));
+        for ((rank, waiting), held) in (0u32..).zip(&self.waiting).zip(&held) {
+            let sends = match one_each(waiting, held) {
+                Ok(sends) => sends,
+                Err((nth, from, tag)) => return Some(unsent(at((rank, nth)), rank, from, tag)),
+            };
+            if let (Some(&(receive, ..)), Some(&(sender, _, send))) = (waiting.front(), sends.first()) {
+                circle.get_or_insert(((rank, receive), (sender, send)));
             }
         }
         let ((rank, receive), (sender, send)) = circle?;
@@ -136,7 +142,7 @@ impl<'a> Run<'a> {
             "{}: rank {rank} receives what {} of rank {sender} sends, and operations of these ranks wait for each other in a circle: \
              this one would never end",
             at((rank, receive)),
-            at(send)
+            at((sender, send))
         ))
     }
 
@@ -154,6 +160,47 @@ impl<'a> Run<'a> {
             }
         }
     }
+}
+
+/// For each receive of a rank a send of its own (a matching of the two, by augmenting paths).
+///
+/// # Errors
+/// The first receive for which no send is left, however those before it share the sends.
+fn one_each(waiting: &VecDeque<Waiting>, held: &[Held]) -> Result<Vec<Held>, Waiting> {
+    // By send: the receive that has it. By receive: its send.
+    let mut owner: Vec<Option<usize>> = vec![None; held.len()];
+    let mut gets: Vec<usize> = Vec::with_capacity(waiting.len());
+    for (new, &receive) in waiting.iter().enumerate() {
+        // By send: the receive that would take it. Receives whose sends others would take look for another one in turn.
+        let mut taker: Vec<Option<usize>> = vec![None; held.len()];
+        let mut looking = VecDeque::from([new]);
+        let mut free = None;
+        while let Some(at) = looking.pop_front().filter(|_| free.is_none()) {
+            let (_, from, tag) = waiting[at];
+            for (send, &(sender, sent, _)) in held.iter().enumerate() {
+                if taker[send].is_some() || !fits(from, tag, sender, sent) {
+                    continue;
+                }
+                taker[send] = Some(at);
+                let Some(other) = owner[send] else {
+                    free = Some(send);
+                    break;
+                };
+                looking.push_back(other);
+            }
+        }
+        let mut send = free.ok_or(receive)?;
+        gets.push(send);
+        while let Some(at) = taker[send] {
+            owner[send] = Some(at);
+            let before = std::mem::replace(&mut gets[at], send);
+            if at == new {
+                break;
+            }
+            send = before;
+        }
+    }
+    Ok(gets.into_iter().map(|send| held[send]).collect())
 }
 
 /// Whether a receive from these, `None` for any, takes a message of this sender with this tag.
