@@ -195,6 +195,7 @@ fn messages_above_the_limit_run_at_a_smaller_scale() {
     assert_eq!(rows[0].bytes, 3_070_000);
     let error = load(trace).unwrap_err();
     assert!(error.message.contains("lines:1: 3070000000 bytes: a message has at most 2147483648"), "{error}");
+    assert_eq!((error.key.as_str(), error.line), ("workload[0].lines", Some(3)), "{error}");
 }
 
 /// Protobuf by hand: bytes with their length before them, and an attribute that is a number.

@@ -661,7 +661,7 @@ impl Part<'_> {
                     return Err(self.problem("format", "`lines` are csv; other formats come from a file"));
                 }
                 let group = plan.group(Group::flows(self.name));
-                return self.csv(plan, Path::new("lines"), lines, group, &scale);
+                return self.csv(plan, ("lines", Path::new("lines")), lines, group, &scale);
             }
             _ => return Err(self.problem("file", "kind \"trace\" needs it or `lines`, and not both")),
         };
@@ -677,7 +677,7 @@ impl Part<'_> {
         let group = plan.group(Group::flows(self.name));
         let (messages, last) = (plan.messages.len(), self.all() - 1);
         match format {
-            TraceFormatKey::Csv => return self.csv(plan, &path, &read()?, group, &scale),
+            TraceFormatKey::Csv => return self.csv(plan, ("file", &path), &read()?, group, &scale),
             TraceFormatKey::Goal => foreign::goal(&read()?, group, &scale, plan).map_err(of_path)?,
             TraceFormatKey::Htsim => foreign::connections(&read()?, group, &scale, plan).map_err(of_path)?,
             TraceFormatKey::Chakra => foreign::chakra(&path, group, &scale, plan).map_err(of_path)?,
@@ -718,8 +718,15 @@ impl Part<'_> {
         })
     }
 
-    /// Our own format.
-    fn csv(&self, plan: &mut Plan, path: &Path, text: &str, group: u16, scale: &Scale) -> Result<(), Problem> {
+    /// Our own format, from this key: what errors call the text, and the text.
+    fn csv(
+        &self,
+        plan: &mut Plan,
+        (key, path): (&str, &Path),
+        text: &str,
+        group: u16,
+        scale: &Scale,
+    ) -> Result<(), Problem> {
         // Message of each line, for the lines that name it.
         let mut ids: Vec<Option<u32>> = Vec::new();
         let mut waits: Vec<(usize, u32, &str)> = Vec::new();
@@ -732,7 +739,7 @@ impl Part<'_> {
                 let columns = COLUMNS.map(|names| names[0]).join(",");
                 let line = foreign::excerpt(line);
                 let message = format_args!("{}:{}: `{line}`: the columns are {columns}", path.display(), nth + 1);
-                return Err(self.problem("file", message));
+                return Err(self.problem(key, message));
             }
             if line.is_empty() || line.starts_with('#') || head {
                 ids.push(None);
@@ -740,11 +747,11 @@ impl Part<'_> {
             }
             let bad = || {
                 let (form, line) = ("start_us,from,to,bytes[,lines to wait for]", foreign::excerpt(line));
-                self.problem("file", format_args!("{}:{}: `{line}` is not {form}", path.display(), nth + 1))
+                self.problem(key, format_args!("{}:{}: `{line}` is not {form}", path.display(), nth + 1))
             };
             let parts: Vec<&str> = line.split(',').map(str::trim).collect();
             let ([start, src, dst, bytes] | [start, src, dst, bytes, _]) = parts[..] else { return Err(bad()) };
-            let of_line = |why| self.problem("file", format_args!("{}:{}: {why}", path.display(), nth + 1));
+            let of_line = |why| self.problem(key, format_args!("{}:{}: {why}", path.display(), nth + 1));
             let start = start.parse::<f64>().map_err(|_| bad())?;
             if !(0.0..=1e12).contains(&start) {
                 return Err(of_line(format!("start_us {start}: allowed are 0 to 1e12 us")));
@@ -770,7 +777,7 @@ impl Part<'_> {
             }
         }
         if ids.iter().flatten().all(|&id| plan.messages[id as usize].is_compute()) {
-            return Err(self.problem("file", format_args!("{} holds no message", path.display())));
+            return Err(self.problem(key, format_args!("{} holds no message", path.display())));
         }
         for (nth, id, after) in waits {
             for line in after.split_whitespace() {
@@ -778,7 +785,7 @@ impl Part<'_> {
                 let Some(first) = first else {
                     let line = foreign::excerpt(line);
                     let place = format_args!("{}:{}: line `{line}` holds no message", path.display(), nth + 1);
-                    return Err(self.problem("file", place));
+                    return Err(self.problem(key, place));
                 };
                 plan.after_delivery(first, id);
             }
