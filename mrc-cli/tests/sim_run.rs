@@ -47,6 +47,24 @@ fn a_scenario_may_come_from_standard_input() {
     assert!(bad.status.code() == Some(2) && says(&bad).contains("-:2: topology.plains"), "{}", says(&bad));
 }
 
+/// The times of a size stand for those of its messages that completed, and the line says so where others did not.
+#[test]
+fn sizes_say_that_their_times_are_those_of_completed_messages() {
+    let folder = folder("sizes");
+    let text = "until = \"limit\"\n[[workload]]\nkind = \"poisson\"\nflows = 100\nsizes = \"web-search\"\n";
+    std::fs::write(folder.join("poisson.toml"), text).unwrap();
+    let bins = |limit: &str| {
+        let run = mrc(&folder, &["sim", "run", "poisson.toml", "--quiet", "--set", limit]);
+        assert!(run.status.success(), "{}", says(&run));
+        let out = String::from_utf8_lossy(&run.stdout).into_owned();
+        let bins = out.lines().filter(|line| line.contains(" messages, slowdown ")).map(str::to_owned);
+        bins.collect::<Vec<_>>()
+    };
+    let partial = |line: &String| line.contains("slowdown of those that completed: mean ");
+    assert!(bins("limit_us=3000").iter().any(partial), "{:?}", bins("limit_us=3000"));
+    assert!(!bins("limit_us=1000000").iter().any(partial), "{:?}", bins("limit_us=1000000"));
+}
+
 #[test]
 fn a_flow_that_is_cut_off_is_no_success() {
     let folder = folder("cut-off");

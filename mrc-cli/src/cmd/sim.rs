@@ -574,7 +574,8 @@ fn print(results: &Results) {
         for (nth, bin) in group.by_size.iter().enumerate() {
             let to = bin.up_to_bytes.map_or_else(|| "more".to_owned(), |bytes| format!("to {bytes} B"));
             let name = if nth == 0 && group.load.is_none() { group.name.as_str() } else { "" };
-            let slowdown = times(bin.completed_slowdown, bin.completed_slowdown, 2);
+            let all = bin.completed_slowdown.filter(|_| bin.completed == bin.flows);
+            let slowdown = times(all, bin.completed_slowdown, 2);
             row(name, format!("{to:>14}: {:>7} messages, slowdown {slowdown}", bin.flows));
         }
     }
