@@ -136,11 +136,20 @@ impl Collective {
         }
     }
 
+    /// Whether each rank begins this iteration with one event behind all that it received in the one before.
+    fn gathers(self, ring: &Ring, iteration: u32) -> bool {
+        self == Self::AllToAll && iteration > 0 && ring.ranks > 2 && ring.concurrency > 1
+    }
+
     /// Messages of all iterations.
     pub fn messages(self, ring: &Ring) -> u64 {
         let (ranks, channels) = (u64::from(ring.ranks), u64::from(ring.channels));
         let each = match self {
-            Self::AllToAll => ranks * (ranks - 1),
+            Self::AllToAll => {
+                let iterations = u64::from(ring.iterations);
+                let gathered = iterations.saturating_sub(1) * u64::from(self.gathers(ring, 1));
+                return ranks * ((ranks - 1) * iterations + gathered);
+            }
             Self::SendRecv => ranks,
             // With the computation of every rank.
             Self::Tree => 2 * (ranks - 1) * channels + ranks,
@@ -187,14 +196,22 @@ impl Collective {
                             Self::AllToAll => (1..ring.ranks, ring.part()),
                             _ => (1..2, ring.bytes.clamp(1, u32::MAX.into()) as u32),
                         };
+                        let before = &mut before[rank as usize];
+                        // One event, for which many messages wait: otherwise each would wait for each that the rank received.
+                        let gathers = self.gathers(ring, iteration);
+                        if gathers {
+                            let id = plan.push(message(rank, rank, 0, true));
+                            before.drain(..).for_each(|first| plan.after_delivery(first, id));
+                            before.push(id);
+                        }
                         let mut sent = Vec::with_capacity(ring.ranks as usize);
                         for distance in peers {
                             let to = (rank + distance) % ring.ranks;
                             let turn = sent.len().checked_sub(ring.concurrency as usize);
-                            let id = plan.push(message(rank, to, bytes, turn.is_none()));
+                            let id = plan.push(message(rank, to, bytes, turn.is_none() && !gathers));
                             match turn.map(|nth: usize| sent[nth]) {
                                 Some(first) => plan.after_completion(first, id),
-                                None => before[rank as usize].iter().for_each(|&first| plan.after_delivery(first, id)),
+                                None => before.iter().for_each(|&first| plan.after_delivery(first, id)),
                             }
                             sent.push(id);
                             last[to as usize].push(id);
@@ -413,8 +430,14 @@ mod tests {
     #[test]
     fn all_to_all_waits_for_everybody_between_iterations() {
         let plan = plan(Collective::AllToAll);
-        assert_eq!(plan.messages.len(), 2 * 4 * 3);
-        assert_eq!(plan.edges.len(), 4 * 3 * 3);
+        // Each rank begins the second iteration once, behind three messages and before three.
+        assert_eq!(plan.messages.len(), 2 * 4 * 3 + 4);
+        assert_eq!(plan.edges.len(), 4 * (3 + 3));
+        for begin in plan.messages.iter().filter(|message| message.is_compute()) {
+            assert_eq!((begin.iteration, begin.delay_ns), (1, 50));
+        }
+        let late = plan.messages.iter().filter(|message| message.iteration == 1 && message.delay_ns > 0);
+        assert_eq!(late.count(), 4, "what waits for the computation does not compute again");
     }
 
     #[test]
@@ -424,8 +447,8 @@ mod tests {
         Collective::AllToAll.add(&mut plan, "turns", &ring, &mut Rng::new(1));
         assert_eq!(plan.check(24), Ok(()));
         let (own, others): (Vec<Edge>, Vec<Edge>) = plan.edges.iter().copied().partition(|edge| edge.acked);
-        // Of seven messages four wait for the one three before; the first three of the second iteration for everybody.
-        assert_eq!((own.len(), others.len()), (2 * 8 * 4, 8 * 3 * 7));
+        // Of seven messages four wait for the one three before; the first three of the second iteration for one event behind everybody.
+        assert_eq!((own.len(), others.len()), (2 * 8 * 4, 8 * (7 + 3)));
         for edge in own {
             let (first, then) = (plan.messages[edge.first as usize], plan.messages[edge.then as usize]);
             assert_eq!((first.src, first.iteration, then.delay_ns), (then.src, then.iteration, 0));
