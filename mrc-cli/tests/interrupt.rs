@@ -241,9 +241,11 @@ fn a_comparison_that_is_interrupted_keeps_the_sides_that_are_finished() {
     assert_eq!(output.status.code(), Some(130), "{said}");
     assert!(said.contains("interrupted: 1 of 2 sides finished"), "{said}");
     assert!(table.contains("| short |") && !table.contains("long"), "{table}");
-    let rows = std::fs::read_to_string(folder.join("out.json")).expect("rows");
-    let rows: serde_json::Value = serde_json::from_str(&rows).expect("JSON");
-    assert_eq!((rows.as_array().map(Vec::len), &rows[0]["incomplete"]), (Some(1), &0.into()), "{rows}");
+    let compared = std::fs::read_to_string(folder.join("out.json")).expect("the comparison");
+    let compared: serde_json::Value = serde_json::from_str(&compared).expect("JSON");
+    let sides = &compared["sides"];
+    assert_eq!((sides.as_array().map(Vec::len), &sides[0]["incomplete"]), (Some(1), &0.into()), "{compared}");
+    assert_eq!(compared["finished"], false);
 }
 
 /// What a process has used of the processor so far, in hundredths of a second.

@@ -170,9 +170,20 @@ fn combinations_that_a_comparison_refuses_are_named_with_their_side_and_counted(
     let (table, error) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(error.starts_with("mrc: side `a`: ") && error.contains("limit_us=200000.0, bin_us=0.01"), "{error}");
     assert!(table.contains("(3 runs, 1 refused) |"), "{table}");
-    let rows = std::fs::read_to_string(folder.join("out.json")).expect("rows");
-    let rows: serde_json::Value = serde_json::from_str(&rows).expect("JSON");
-    assert_eq!((&rows[0]["searched"], &rows[0]["refused"]), (&3.into(), &1.into()), "{rows}");
+    let compared = std::fs::read_to_string(folder.join("out.json")).expect("the comparison");
+    let compared: serde_json::Value = serde_json::from_str(&compared).expect("JSON");
+    let side = &compared["sides"][0];
+    assert_eq!((&side["searched"], &side["refused"]), (&3.into(), &1.into()), "{compared}");
+    // What made it, from what, with which seeds.
+    let program = compared["program"].as_str().expect("a program");
+    assert!(program.starts_with(concat!("mrc ", env!("CARGO_PKG_VERSION"))), "{program}");
+    let command = compared["command"].as_str().expect("a command");
+    assert!(command.ends_with("sim tune tuning.toml --json out.json"), "{command}");
+    let known = serde_json::json!({"scenario": "short", "text": SCENARIO, "measure": "mean", "seed": 1, "seeds": [2], "finished": true});
+    for (key, value) in known.as_object().expect("keys") {
+        assert_eq!(&compared[key], value, "{key}");
+    }
+    assert_eq!(side["set"], serde_json::json!(["limit_us=1.0"]));
 }
 
 #[test]

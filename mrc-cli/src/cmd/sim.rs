@@ -202,10 +202,11 @@ fn run_scenario(args: RunArgs) -> anyhow::Result<ExitCode> {
     // What was asked for is written even when the run is cut.
     let interrupt = Interrupt::install()?;
     let stop = Some(interrupt.flag());
+    let made_by = MadeBy::this();
     let options = Options {
         set: args.set.clone(),
-        program: PROGRAM.to_owned(),
-        command: command_line(),
+        program: made_by.program,
+        command: made_by.command,
         messages: args.flows.is_some(),
         links: args.links.is_some(),
         threads: args.threads.map_or_else(cores, usize::from),
@@ -292,6 +293,22 @@ fn write_files(args: &RunArgs, outcome: &Outcome) -> Vec<anyhow::Error> {
 /// Where the packets of a captured link go.
 fn capture_file(link: &str) -> PathBuf {
     PathBuf::from(format!("{link}.pcapng"))
+}
+
+/// What made a result, for the record: every JSON file of results says it.
+#[derive(serde::Serialize)]
+struct MadeBy {
+    /// Program, version and commit.
+    program: String,
+    /// The command line.
+    command: String,
+}
+
+impl MadeBy {
+    /// This process.
+    fn this() -> Self {
+        Self { program: PROGRAM.to_owned(), command: std::env::args().collect::<Vec<_>>().join(" ") }
+    }
 }
 
 /// Program, version and commit.
@@ -429,11 +446,6 @@ fn failure(output: &Output) -> String {
     let said = said.trim();
     let said = said.strip_prefix("mrc: ").unwrap_or(said);
     if said.is_empty() { output.status.to_string() } else { said.to_owned() }
-}
-
-/// The command line of this process, for the record.
-fn command_line() -> String {
-    std::env::args().collect::<Vec<_>>().join(" ")
 }
 
 fn write_capture(path: &Path, link: &str, capture: &[Captured]) -> anyhow::Result<()> {
@@ -656,7 +668,7 @@ fn list(folder: Option<&Path>, json: bool) -> anyhow::Result<ExitCode> {
         let sweep = source.is_sweep();
         let about = match sweep {
             true => sweep::about(&file, check),
-            false if source.is_tuning() => tune::about(&file),
+            false if source.is_tuning() => tune::about(&source),
             false if check => source.load(&[], None).map(|built| built.scenario.about).map_err(Into::into),
             false => Ok(source.about()),
         };

@@ -3,6 +3,7 @@
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitCode};
 
+use super::MadeBy;
 use crate::interrupt;
 use crate::out::{errln, outln};
 use crate::usage::usage;
@@ -87,7 +88,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(hosts) = args.single {
         args.parent.map_or(Ok(()), super::end_with)?;
         let built = built(args, hosts).map_err(usage)?;
-        let program = super::PROGRAM.to_owned();
+        let MadeBy { program, .. } = MadeBy::this();
         let options = Options { threads: args.threads.into(), program, ..Options::default() };
         let mut results = run::run(&built, &options, &mut |_| ())?.results;
         results.timeline = run::Timeline::default();
@@ -130,7 +131,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let output = command.output().with_context(|| format!("cannot start {}", program.display()))?;
         ensure!(output.status.success(), "{hosts} hosts: {}", super::failure(&output));
         let mut results: Results = serde_json::from_slice(&output.stdout).context("the run's results do not parse")?;
-        results.command = super::command_line();
+        results.command = MadeBy::this().command;
         if args.json {
             outln!("{}", serde_json::to_string(&results)?);
             continue;

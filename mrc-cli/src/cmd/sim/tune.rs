@@ -1,6 +1,7 @@
 //! `mrc sim tune`: a comparison that gives every side the same small search. Knob by knob in the order of the file, all values of
 //! one on the search's seed, the best is kept; then both the defaults and what was found run on other seeds.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,6 +11,7 @@ use anyhow::{Context, anyhow, ensure};
 use mrc_sim::run::{self, Options, Results, RunEnd};
 use serde::{Deserialize, Serialize};
 
+use super::MadeBy;
 use super::pool::{self, Estimate};
 use super::ready::Source;
 use super::sweep::{assignments, key_of, lost_with, same_place};
@@ -46,7 +48,7 @@ Exit codes: 0 all runs completed, 1 some did not, 2 usage or a file that cannot 
 pub struct Args {
     /// Tuning file
     file: PathBuf,
-    /// Write the table as JSON to this file, or to standard output
+    /// Write the table as JSON to this file, or to standard output, with program, command, scenario, measure and seeds
     #[arg(long, value_name = "OUT", num_args = 0..=1, default_missing_value = "-")]
     json: Option<PathBuf>,
     /// Runs at a time; all cores by default
@@ -91,10 +93,29 @@ struct Knob {
     values: Vec<toml::Value>,
 }
 
+/// The comparison, as `--json` writes it.
+#[derive(Serialize)]
+struct Compared<'a> {
+    #[serde(flatten)]
+    made_by: MadeBy,
+    /// Name of the scenario, and its text.
+    scenario: String,
+    text: &'a str,
+    measure: Measure,
+    /// Of the search, and of the report.
+    seed: u64,
+    seeds: &'a [u64],
+    /// Whether all sides of the file are there.
+    finished: bool,
+    sides: Vec<Row>,
+}
+
 /// A row of the comparison.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 struct Row {
     side: String,
+    /// What the side changes in the scenario, before the search.
+    set: Vec<String>,
     /// Keys that were searched, how many values of each, and which one won; empty where the default did.
     tuned: Vec<Found>,
     /// Runs of the search.
@@ -137,32 +158,43 @@ impl Measure {
 }
 
 /// What `mrc sim list` says of a tuning file.
-pub fn about(file: &Path) -> anyhow::Result<String> {
-    let (source, tuning) = read(file)?;
+pub fn about(file: &Source) -> anyhow::Result<String> {
+    let (scenario, tuning) = read(file)?;
     let sides: Vec<&str> = tuning.side.iter().map(|side| side.name.as_str()).collect();
-    Ok(format!("{}.toml, every side tuned by the same search: {}", source.stem(), sides.join("; ")))
+    Ok(format!("{}.toml, every side tuned by the same search: {}", scenario.stem(), sides.join("; ")))
 }
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let (source, tuning) = read(&args.file).map_err(usage)?;
+    let (scenario, tuning) = Source::find(&args.file).and_then(|file| read(&file)).map_err(usage)?;
     let to_file = args.json.as_deref().filter(|path| *path != Path::new("-"));
     to_file.into_iter().try_for_each(writable)?;
     let workers = args.workers.or_else(|| std::thread::available_parallelism().ok().map(usize::from)).unwrap_or(1);
     let interrupt = Interrupt::install()?;
-    let search = Search { source: &source, tuning: &tuning, workers, stop: interrupt.flag() };
+    let search = Search { source: &scenario, tuning: &tuning, workers, stop: interrupt.flag() };
     let (rows, failure) = search.sides();
+    let complete = rows.iter().all(|row| row.incomplete + row.default_incomplete == 0);
+    let sides = rows.len();
     // The table first: no file that cannot be written loses it.
     if to_file.is_some() || args.json.is_none() {
         out!("{}", table(&tuning, &rows));
     }
     if let Some(path) = &args.json {
-        super::keep(path, serde_json::to_string_pretty(&rows)?)?;
+        let compared = Compared {
+            made_by: MadeBy::this(),
+            scenario: scenario.stem(),
+            text: &scenario.text,
+            measure: tuning.measure,
+            seed: tuning.seed,
+            seeds: &tuning.seeds,
+            finished: failure.is_none(),
+            sides: rows,
+        };
+        super::keep(path, serde_json::to_string_pretty(&compared)?)?;
     }
-    let complete = rows.iter().all(|row| row.incomplete + row.default_incomplete == 0);
     match failure {
-        Some(_) if interrupt.is_set() => {
-            errln!("interrupted: {} of {} finished", rows.len(), count(tuning.side.len(), "side"));
+        Some(error) if error.is::<Interrupted>() => {
+            errln!("interrupted: {sides} of {} finished", count(tuning.side.len(), "side"));
             Ok(ExitCode::from(interrupt::EXIT_CODE))
         }
         Some(error) => Err(error),
@@ -171,15 +203,15 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
 }
 
-fn read(file: &Path) -> anyhow::Result<(Source, Tuning)> {
-    let text = Source::find(file)?;
-    text.as_table().with_context(|| format!("{} is no tuning file", file.display()))?;
-    if !text.is_tuning() {
-        let command = if text.is_sweep() { "sweep" } else { "run" };
-        anyhow::bail!("{0} compares no sides: `mrc sim {command} {0}` runs it", file.display());
+/// Reads a tuning file; the first value is its scenario.
+fn read(file: &Source) -> anyhow::Result<(Source, Tuning)> {
+    let name = file.name.display();
+    file.as_table().with_context(|| format!("{name} is no tuning file"))?;
+    if !file.is_tuning() {
+        let command = if file.is_sweep() { "sweep" } else { "run" };
+        anyhow::bail!("{name} compares no sides: `mrc sim {command} {name}` runs it");
     }
-    let tuning: Tuning = toml::from_str(&text.text).with_context(|| format!("{} is no tuning file", file.display()))?;
-    let name = file.display();
+    let tuning: Tuning = toml::from_str(&file.text).with_context(|| format!("{name} is no tuning file"))?;
     ensure!(!tuning.side.is_empty(), "{name}: a comparison has at least one [[side]]");
     ensure!(!tuning.seeds.is_empty(), "{name}: seeds: at least one to report on");
     ensure!(
@@ -191,7 +223,7 @@ fn read(file: &Path) -> anyhow::Result<(Source, Tuning)> {
     if let Some(nth) = twice {
         anyhow::bail!("{name}: seeds: {} is there twice", tuning.seeds[nth]);
     }
-    let beside = text.beside(&tuning.scenario);
+    let beside = file.beside(&tuning.scenario);
     let source = beside.or_else(|error| Source::find(&tuning.scenario).map_err(|_| error))?;
     for (nth, side) in tuning.side.iter().enumerate() {
         let of_side = || format!("{name}: side `{}`", side.name);
@@ -292,41 +324,80 @@ impl Search<'_> {
         let (incomplete, default_incomplete) = (missing(&report), missing(&default));
         let (default, best) = (estimate(&default), estimate(&report));
         let side = side.name.clone();
-        Ok(Row { side, tuned, searched, refused, default, best, incomplete, default_incomplete })
+        Ok(Row { side, set: base, tuned, searched, refused, default, best, incomplete, default_incomplete })
     }
 
     /// Runs them all, some at a time.
     fn measure(&self, side: &Side, all: &[(Vec<String>, u64)]) -> anyhow::Result<Measured> {
-        let measured = Mutex::new(Measured { values: vec![None; all.len()], refused: 0 });
-        let queue = Mutex::new(all.iter().enumerate());
-        let next = || queue.lock().expect("no worker panics with the lock").next();
-        let one = || -> anyhow::Result<()> {
-            while let Some((nth, (set, seed))) = next() {
-                ensure!(!self.stop.load(Ordering::Relaxed), "interrupted");
-                // Each value was checked beside the defaults; beside other values it may be none.
-                let built = match self.source.load(set, Some(*seed)) {
-                    Ok(built) => built,
-                    Err(error) => {
-                        errln!("mrc: side `{}`: {error}: no run with {}", side.name, set.join(", "));
-                        measured.lock().expect("no worker panics with the lock").refused += 1;
-                        continue;
-                    }
-                };
-                let options = Options { stop: Some(Arc::clone(&self.stop)), ..Options::default() };
-                let results = run::run(&built, &options, &mut |_| {})?.results;
-                // What a run was cut to is no result of its side.
-                ensure!(results.ended != RunEnd::Interrupted, "interrupted");
-                let value = self.tuning.measure.of(&results);
-                measured.lock().expect("no worker panics with the lock").values[nth] = value;
-            }
-            Ok(())
-        };
-        std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..self.workers.clamp(1, all.len().max(1))).map(|_| scope.spawn(one)).collect();
-            threads.into_iter().try_for_each(|thread| thread.join().map_err(|_| anyhow!("a run panicked"))?)
-        })?;
-        Ok(measured.into_inner().expect("all workers have ended"))
+        let runs = run_all(all, self.workers, &self.stop, |(set, seed)| self.one(side, set, *seed))?;
+        let refused = runs.iter().filter(|run| run.is_none()).count();
+        Ok(Measured { values: runs.into_iter().map(Option::flatten).collect(), refused })
     }
+
+    /// What a run came to, if it completed; `None` of a combination that cannot be run.
+    fn one(&self, side: &Side, set: &[String], seed: u64) -> anyhow::Result<Option<Option<f64>>> {
+        // Each value was checked beside the defaults; beside other values it may be none.
+        let built = match self.source.load(set, Some(seed)) {
+            Ok(built) => built,
+            Err(error) => {
+                errln!("mrc: side `{}`: {error}: no run with {}", side.name, set.join(", "));
+                return Ok(None);
+            }
+        };
+        let options = Options { stop: Some(Arc::clone(&self.stop)), ..Options::default() };
+        let results = run::run(&built, &options, &mut |_| {})?.results;
+        // What a run was cut to is no result of its side.
+        ensure!(results.ended != RunEnd::Interrupted, Interrupted);
+        Ok(Some(self.tuning.measure.of(&results)))
+    }
+}
+
+/// Why a comparison ends that somebody stops.
+#[derive(Debug)]
+struct Interrupted;
+
+impl fmt::Display for Interrupted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("interrupted")
+    }
+}
+
+impl std::error::Error for Interrupted {}
+
+/// Does `one` with all of them, some at a time, and returns what they came to, in their order. The first one that fails sets `stop`,
+/// which ends the others, too: nobody would see what they come to.
+fn run_all<T: Sync, R: Send>(
+    all: &[T],
+    workers: usize,
+    stop: &AtomicBool,
+    one: impl Fn(&T) -> anyhow::Result<R> + Sync,
+) -> anyhow::Result<Vec<R>> {
+    const ALONE: &str = "no worker panics with the lock";
+    let (queue, done, failure) = (Mutex::new(all.iter().enumerate()), Mutex::new(Vec::new()), Mutex::new(None));
+    let next = || queue.lock().expect(ALONE).next().filter(|_| !stop.load(Ordering::Relaxed));
+    let work = || {
+        while let Some((nth, item)) = next() {
+            match one(item) {
+                Ok(result) => done.lock().expect(ALONE).push((nth, result)),
+                Err(error) => {
+                    // The first: the others then fail because they are stopped.
+                    failure.lock().expect(ALONE).get_or_insert(error);
+                    stop.store(true, Ordering::Relaxed);
+                }
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..workers.clamp(1, all.len().max(1))).map(|_| scope.spawn(work)).collect();
+        threads.into_iter().try_for_each(|thread| thread.join().map_err(|_| anyhow!("a run panicked")))
+    })?;
+    if let Some(error) = failure.into_inner().expect(ALONE) {
+        return Err(error);
+    }
+    let mut done = done.into_inner().expect(ALONE);
+    ensure!(done.len() == all.len(), Interrupted);
+    done.sort_unstable_by_key(|&(nth, _)| nth);
+    Ok(done.into_iter().map(|(_, result)| result).collect())
 }
 
 /// The rows as a table.
@@ -387,7 +458,7 @@ mod tests {
                     knob = [{ key = \"transport.connections\", values = [1, 2] }, { key = \"queue.ecn\", values = [false] }]\n\
                     [[side]]\nname = \"b\"\n";
         let folder = folder("best", text);
-        let (source, tuning) = read(&folder.join("t.toml")).unwrap();
+        let (source, tuning) = read(&Source::find(&folder.join("t.toml")).unwrap()).unwrap();
         let row = search(&source, &tuning).tune(&tuning.side[0]).unwrap();
         assert_eq!(row.tuned[0].best.as_deref(), Some("2"));
         assert_eq!(row.tuned[1].best, None, "no better than the default");
@@ -421,14 +492,14 @@ mod tests {
             ("[[side]]\nname = \"a\"\n", "side `a` is there twice"),
         ] {
             let folder = folder("once", &file(side));
-            let error = read(&folder.join("t.toml")).err().unwrap().to_string();
+            let error = read(&Source::find(&folder.join("t.toml")).unwrap()).err().unwrap().to_string();
             assert!(error.contains(why), "{error}");
             std::fs::remove_dir_all(&folder).unwrap();
         }
         // Either goes with the default of the other.
         let side = "knob = [{ key = \"queue.trim_bytes\", values = [230000] }, { key = \"queue.data_bytes\", values = [210000] }]";
         let folder = folder("apart", &file(side));
-        let (source, tuning) = read(&folder.join("t.toml")).unwrap();
+        let (source, tuning) = read(&Source::find(&folder.join("t.toml")).unwrap()).unwrap();
         let apart = [vec!["queue.trim_bytes=230000".to_owned(), "queue.data_bytes=210000".to_owned()], vec![]];
         let search = search(&source, &tuning);
         let found = search.measure(&tuning.side[0], &apart.map(|set| (set, 1))).unwrap();
@@ -443,11 +514,12 @@ mod tests {
             "bars",
             "scenario = \"s.toml\"\nseed = 1\nseeds = [2]\nmeasure = \"mean\"\n[[side]]\nname = \"a|b\"\n",
         );
-        let (_, tuning) = read(&folder.join("t.toml")).unwrap();
+        let (_, tuning) = read(&Source::find(&folder.join("t.toml")).unwrap()).unwrap();
         let found = Found { key: "name".to_owned(), tried: vec!["c|d".to_owned()], best: None };
         let (side, tuned) = (tuning.side[0].name.clone(), vec![found]);
         let row = Row {
             side,
+            set: Vec::new(),
             tuned,
             searched: 2,
             refused: 0,
@@ -460,6 +532,28 @@ mod tests {
         let last = table.lines().last().unwrap();
         assert_eq!(last, "| a\\|b | - (1 incomplete) | - | `name`: default of c\\|d (2 runs) |");
         std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_run_that_fails_ends_the_others_and_says_why() {
+        let (stop, begun) = (AtomicBool::new(false), Mutex::new(Vec::new()));
+        let all: Vec<u32> = (0..1000).collect();
+        let error = run_all(&all, 2, &stop, |&nth| {
+            begun.lock().unwrap().push(nth);
+            if nth == 1 {
+                return Err(anyhow!("no room"));
+            }
+            while nth > 1 && !stop.load(Ordering::Relaxed) {
+                std::thread::yield_now();
+            }
+            ensure!(nth < 2, Interrupted);
+            Ok(nth)
+        });
+        assert_eq!(error.unwrap_err().to_string(), "no room");
+        assert!(begun.lock().unwrap().len() <= 3, "one for each worker at the failure");
+        // What a signal has stopped says so, and is no failure.
+        assert!(run_all(&all, 2, &stop, |&nth| Ok(nth)).unwrap_err().is::<Interrupted>());
+        assert_eq!(run_all(&all, 2, &AtomicBool::new(false), |&nth| Ok(nth)).unwrap(), all);
     }
 
     #[test]
@@ -478,7 +572,7 @@ mod tests {
         };
         let row = |measure: &str| {
             let folder = folder(measure, &text(measure));
-            let (source, tuning) = read(&folder.join("t.toml")).unwrap();
+            let (source, tuning) = read(&Source::find(&folder.join("t.toml")).unwrap()).unwrap();
             let row = search(&source, &tuning).tune(&tuning.side[0]).unwrap();
             std::fs::remove_dir_all(&folder).unwrap();
             row
@@ -504,7 +598,10 @@ mod tests {
             ("seeds = [2]\n[[side]]\nname = \"a\"\nknob = [{ key = \"queue.trem\", values = [true] }]\n", "queue.trem"),
         ] {
             let folder = folder("bad", &format!("{base}{rest}"));
-            let error = read(&folder.join("t.toml")).err().map(|error| format!("{error:#}")).unwrap_or_default();
+            let error = read(&Source::find(&folder.join("t.toml")).unwrap())
+                .err()
+                .map(|error| format!("{error:#}"))
+                .unwrap_or_default();
             assert!(error.contains(says), "{rest}: {error}");
             std::fs::remove_dir_all(&folder).unwrap();
         }
