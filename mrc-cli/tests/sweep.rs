@@ -3,8 +3,9 @@
 mod common;
 
 use std::collections::BTreeMap;
+use std::io::Write as _;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use common::empty_folder;
 
@@ -158,6 +159,36 @@ name = "a"
 set = { limit_us = 1.0 }
 knob = [{ key = "limit_us", values = [200000.0] }, { key = "bin_us", values = [0.01, 100.0] }]
 "#;
+
+/// Both from standard input, which nobody can read a second time.
+#[test]
+fn sweeps_and_their_scenarios_are_read_once() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("sweep-once");
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).expect("a folder for the test");
+    let mrc = |args: &[&str], input: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mrc"));
+        command.args(args).current_dir(&folder).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("mrc starts");
+        child.stdin.take().expect("its input").write_all(input.as_bytes()).expect("written");
+        let output = child.wait_with_output().expect("mrc ends");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    std::fs::write(folder.join("short.toml"), SCENARIO).expect("the scenario");
+    let (code, text, error) = mrc(&["sim", "check", "-"], SWEEP);
+    assert_eq!((code, text.as_str()), (Some(0), "-: sweep of short.toml by hosts: 6 points\n"), "{error}");
+    for commands in ["--jobs", "--slurm"] {
+        let (code, text, error) = mrc(&["sim", "sweep", "-", "--out", "none", commands, "-"], SWEEP);
+        assert_eq!((code, text.as_str()), (Some(2), ""), "{commands}");
+        assert!(error.contains("give it a file in place of -"), "{error}");
+    }
+    let sweep = SWEEP.replace("short.toml", "/dev/stdin");
+    std::fs::write(folder.join("sweep.toml"), &sweep).expect("the sweep");
+    let (code, _, error) = mrc(&["sim", "sweep", "sweep.toml", "--out", "out", "--where", "seed=1"], SCENARIO);
+    assert_eq!(code, Some(0), "{error}");
+    assert!(folder.join("out/roce-seed1.json").exists() && folder.join("out/mrc-seed1.json").exists());
+}
 
 #[test]
 fn combinations_that_a_comparison_refuses_are_named_with_their_side_and_counted() {

@@ -1,5 +1,6 @@
 //! `mrc sim`: scenarios on the fabric simulator. Owns arguments, progress and printing; everything else is `mrc_sim`'s.
 
+use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::{ExitCode, Output};
@@ -139,9 +140,12 @@ struct RunArgs {
     /// No progress
     #[arg(long)]
     quiet: bool,
-    /// The process of the sweep that this run is a point of
-    #[arg(long, hide = true, value_name = "PID")]
+    /// The process of the sweep that this run is a point of; the scenario's text is then on standard input
+    #[arg(long, hide = true, value_name = "PID", requires = "folder")]
     sweep: Option<u32>,
+    /// The folder that files of the scenario of a sweep are relative to
+    #[arg(long, hide = true, requires = "sweep")]
+    folder: Option<OsString>,
 }
 
 /// Runs the command.
@@ -180,7 +184,13 @@ fn run_scenario(args: RunArgs) -> anyhow::Result<ExitCode> {
         return Err(usage(anyhow!("{first} and {second} name one file")));
     }
     let tables = first.is_none_or(|option| option == "--trace");
-    let source = Source::find(&args.file).map_err(usage)?;
+    let source = match &args.folder {
+        Some(folder) => {
+            let text = std::io::read_to_string(std::io::stdin()).context("cannot read the scenario of the sweep")?;
+            Source::given(args.file.clone(), text, folder.into())
+        }
+        None => Source::find(&args.file).map_err(usage)?,
+    };
     if source.is_sweep() {
         let file = args.file.display();
         return Err(usage(anyhow!("{file} is a sweep of many runs: `mrc sim sweep {file} -o FOLDER` makes them")));
@@ -667,7 +677,7 @@ fn list(folder: Option<&Path>, json: bool) -> anyhow::Result<ExitCode> {
         let source = Source::find(&file)?;
         let sweep = source.is_sweep();
         let about = match sweep {
-            true => sweep::about(&file, check),
+            true => sweep::about(&source, check),
             false if source.is_tuning() => tune::about(&source),
             false if check => source.load(&[], None).map(|built| built.scenario.about).map_err(Into::into),
             false => Ok(source.about()),

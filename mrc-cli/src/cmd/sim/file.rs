@@ -69,7 +69,7 @@ pub fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
             if !args.set.is_empty() {
                 return Err(usage(anyhow!("--set: {} is a sweep, whose `set` says what changes", name.display())));
             }
-            sweep::about(name, true).map_err(usage)?
+            sweep::about(&source, true).map_err(usage)?
         } else {
             describe(&source.load(&args.set, None).map_err(usage)?)
         };

@@ -104,7 +104,7 @@ pub struct Source {
     /// Its text.
     pub text: String,
     /// Where the files that it names are.
-    folder: PathBuf,
+    pub folder: PathBuf,
     /// Of a result file: the digest that its run had, and the program that made it.
     pub repeats: Option<(String, String)>,
 }
@@ -157,6 +157,11 @@ impl Source {
             let folder = if then.is_dir() { then } else { name.parent().unwrap_or(Path::new(".")).to_owned() };
             Ok(Self { name: name.to_owned(), text: results.resolved, folder, repeats })
         }))
+    }
+
+    /// A scenario that somebody else has found and read: its name, its text, and the folder of the files that it names.
+    pub const fn given(name: PathBuf, text: String, folder: PathBuf) -> Self {
+        Self { name, text, folder, repeats: None }
     }
 
     /// The scenario that this sweep names.

@@ -2,7 +2,7 @@
 //! somebody's cluster. A point that has its results is not run again.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Mutex;
@@ -15,7 +15,7 @@ use super::verdict;
 use crate::interrupt;
 use crate::out::{count, errln, outln};
 use crate::usage::usage;
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, anyhow, bail, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use mrc_sim::run::{Distribution, Results, RunEnd, Timeline};
 use serde::{Deserialize, Serialize};
@@ -216,7 +216,13 @@ impl Args {
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let choice = Choice::of(args).map_err(usage)?;
-    let (manifest, scenario) = read(&args.file, &choice).map_err(usage)?;
+    if args.file == Path::new("-") && (args.slurm.is_some() || args.jobs.is_some()) {
+        return Err(usage(anyhow!(
+            "each command of --slurm or --jobs reads the sweep again: give it a file in place of -"
+        )));
+    }
+    let source = Source::find(&args.file).map_err(usage)?;
+    let (manifest, scenario) = read(&source, &choice).map_err(usage)?;
     let all = choice.points(&manifest).map_err(usage)?;
     std::fs::create_dir_all(&args.out).with_context(|| format!("cannot create {}", args.out.display()))?;
     keep_manifest(&args.out, &manifest, &scenario).map_err(usage)?;
@@ -241,7 +247,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         // The runs under way end with this process.
         std::process::exit(interrupt::EXIT_CODE.into());
     })?;
-    let mut failures = run_points(args, &manifest, &scenario.name, &all, &bar)?;
+    let mut failures = run_points(args, &manifest, &scenario, &all, &bar)?;
     let (shortfalls, made) = judged(args, &manifest, &all)?;
     failures.extend(shortfalls);
     failures.sort();
@@ -261,31 +267,31 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 /// One line on a sweep: its scenario, its axes and how many points that makes. Without `check` its points may not run.
-pub fn about(file: &Path, check: bool) -> anyhow::Result<String> {
-    let manifest = if check { read(file, &Choice::default())?.0 } else { lay_out(file)?.0 };
+pub fn about(source: &Source, check: bool) -> anyhow::Result<String> {
+    let manifest = if check { read(source, &Choice::default())?.0 } else { lay_out(source)?.0 };
     let Manifest { scenario, axes, points, .. } = manifest;
     let plural = if points.len() == 1 { "" } else { "s" };
     let by = if axes.is_empty() { String::new() } else { format!(" by {}", axes.join(", ")) };
     Ok(format!("sweep of {scenario}.toml{by}: {} point{plural}", points.len()))
 }
 
-/// Reads the sweep file; the points chosen are checked before the first one runs, each with one seed.
-fn read(file: &Path, choice: &Choice) -> anyhow::Result<(Manifest, Source)> {
-    let (manifest, scenario) = lay_out(file)?;
+/// Reads a sweep; the points chosen are checked before the first one runs, each with one seed.
+fn read(source: &Source, choice: &Choice) -> anyhow::Result<(Manifest, Source)> {
+    let (manifest, scenario) = lay_out(source)?;
     let mut checked: HashSet<&[String]> = HashSet::new();
     for point in choice.points(&manifest)?.into_iter().map(|nth| &manifest.points[nth]) {
         // What can run with one seed can run with all.
         if checked.insert(&point.set) {
-            let which = || format!("{}: point {}", file.display(), point.name);
+            let which = || format!("{}: point {}", source.name.display(), point.name);
             scenario.check(&point.set, point.seed).with_context(which)?;
         }
     }
     Ok((manifest, scenario))
 }
 
-/// Reads the sweep file and lays out its points; the second value is its scenario.
-fn lay_out(file: &Path) -> anyhow::Result<(Manifest, Source)> {
-    let source = Source::find(file)?;
+/// Lays out the points of a sweep; the second value is its scenario.
+fn lay_out(source: &Source) -> anyhow::Result<(Manifest, Source)> {
+    let file = &source.name;
     source.as_table().with_context(|| format!("{} is no sweep file", file.display()))?;
     ensure!(source.is_sweep(), "{0} is a scenario: `mrc sim run {0}` runs it", file.display());
     let sweep: Sweep = toml::from_str(&source.text).with_context(|| format!("{} is no sweep file", file.display()))?;
@@ -459,7 +465,7 @@ fn keep_manifest(out: &Path, manifest: &Manifest, scenario: &Source) -> anyhow::
 fn run_points(
     args: &Args,
     manifest: &Manifest,
-    scenario_file: &Path,
+    scenario: &Source,
     points: &[usize],
     bar: &ProgressBar,
 ) -> anyhow::Result<Vec<(String, String)>> {
@@ -479,7 +485,7 @@ fn run_points(
                 loop {
                     let Some(point) = queue.lock().expect("no worker panics with the lock").next() else { break };
                     bar.set_message(point.name.clone());
-                    if let Err(error) = run_point(&program, scenario_file, &args.out, point) {
+                    if let Err(error) = run_point(&program, scenario, &args.out, point) {
                         let failure = (point.name.clone(), format!("{error:#}"));
                         failures.lock().expect("no worker panics with the lock").push(failure);
                     }
@@ -524,20 +530,25 @@ fn result_file(out: &Path, point: &Point) -> PathBuf {
     out.join(format!("{}.json", point.name))
 }
 
-/// Runs one point. Its results appear under their name only when they are complete.
-fn run_point(program: &Path, scenario_file: &Path, out: &Path, point: &Point) -> anyhow::Result<()> {
+/// Runs one point. Its results appear under their name only when they are complete. The scenario goes along as it was read: its file
+/// may have changed since.
+fn run_point(program: &Path, scenario: &Source, out: &Path, point: &Point) -> anyhow::Result<()> {
     let results = result_file(out, point);
     let mut command = Command::new(program);
     // The points share the cores.
     command.args(["sim", "run", "--quiet", "--threads", "1", "--sweep", &std::process::id().to_string()]);
-    command.arg(scenario_file).arg("--json").arg(&results);
+    command.arg("--folder").arg(&scenario.folder).arg(&scenario.name).arg("--json").arg(&results);
     if let Some(seed) = point.seed {
         command.arg("--seed").arg(seed.to_string());
     }
     for change in &point.set {
         command.arg("--set").arg(change);
     }
-    let output = command.stdin(Stdio::null()).stdout(Stdio::null()).output().context("cannot start the run")?;
+    let run = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
+    let mut run = run.context("cannot start the run")?;
+    // A run that ends before it has read all says why.
+    let _ = run.stdin.take().map(|mut to_run| to_run.write_all(scenario.text.as_bytes()));
+    let output = run.wait_with_output().context("cannot wait for the run")?;
     // A run whose messages failed has results too: those are judged when all points have run.
     ensure!(results.exists(), "{}", super::failure(&output));
     Ok(())
@@ -673,6 +684,10 @@ mod tests {
     use super::*;
     use crate::cmd::sim::ready::READY;
 
+    fn found(file: &Path) -> Source {
+        Source::find(file).unwrap()
+    }
+
     fn axis(text: &str) -> (String, Vec<Labelled>) {
         cases(&toml::from_str(text).unwrap()).unwrap()
     }
@@ -700,15 +715,15 @@ mod tests {
         let sweep = |keys: [&str; 2]| format!("scenario = \"s.toml\"\n{}", keys.map(axis).concat());
         let file = folder.join("sweep.toml");
         std::fs::write(&file, sweep(["workload.0.bytes", "workload.1.bytes"])).unwrap();
-        let (manifest, _) = read(&file, &Choice::default()).unwrap();
+        let (manifest, _) = read(&found(&file), &Choice::default()).unwrap();
         assert_eq!(manifest.axes, ["bytes", "workload.1.bytes"]);
         assert_eq!(manifest.points[1].at.values().collect::<Vec<_>>(), ["1", "2"]);
         std::fs::write(&file, sweep(["seed", "seed"])).unwrap();
-        assert!(read(&file, &Choice::default()).unwrap_err().to_string().contains("two axes are called seed"));
+        assert!(read(&found(&file), &Choice::default()).unwrap_err().to_string().contains("two axes are called seed"));
         let (both, one) =
             (axis("workload[0].bytes"), "cases = [{ label = \"a\", set = { \"workload.0.bytes\" = 3 } }]");
         std::fs::write(&file, format!("scenario = \"s.toml\"\n[[axis]]\nname = \"size\"\n{one}\n{both}")).unwrap();
-        let error = read(&file, &Choice::default()).unwrap_err().to_string();
+        let error = read(&found(&file), &Choice::default()).unwrap_err().to_string();
         assert!(error.contains("two axes change workload.0.bytes: size and bytes"), "{error}");
         // A table has the keys of its own value alone.
         let scheme = "name = \"scheme\"\ncases = [{ label = \"a\", set = { \"topology.scheme\" = { gap_us = 3 } } }]";
@@ -718,12 +733,12 @@ mod tests {
         ] {
             std::fs::write(&file, format!("scenario = \"s.toml\"\n[[axis]]\n{}\n[[axis]]\n{}", axes[0], axes[1]))
                 .unwrap();
-            let error = read(&file, &Choice::default()).unwrap_err().to_string();
+            let error = read(&found(&file), &Choice::default()).unwrap_err().to_string();
             assert!(error.contains("two axes change topology.scheme.gap_us: "), "{error}");
         }
         let of_all = "set = { \"topology.scheme.gap_us\" = 5 }";
         std::fs::write(&file, format!("scenario = \"s.toml\"\n{of_all}\n[[axis]]\n{scheme}")).unwrap();
-        let error = read(&file, &Choice::default()).unwrap_err().to_string();
+        let error = read(&found(&file), &Choice::default()).unwrap_err().to_string();
         assert!(
             error.contains("axis scheme replaces the table that topology.scheme.gap_us of `set` lies in"),
             "{error}"
@@ -731,21 +746,21 @@ mod tests {
         // One of the two seeds would count, under the name of both.
         for both in [axis("seed"), "set = { seed = 9 }\n".to_owned()] {
             std::fs::write(&file, format!("scenario = \"s.toml\"\nseeds = [1, 2]\n{both}")).unwrap();
-            let error = read(&file, &Choice::default()).unwrap_err().to_string();
+            let error = read(&found(&file), &Choice::default()).unwrap_err().to_string();
             assert!(error.contains("both `seeds` and a changed key"), "{error}");
         }
         for taken in ["sweep", "over-seeds"] {
             let cases = format!("[[axis]]\nname = \"x\"\ncases = [{{ label = \"{taken}\" }}, {{ label = \"b\" }}]\n");
             std::fs::write(&file, format!("scenario = \"s.toml\"\n{cases}")).unwrap();
-            let error = read(&file, &Choice::default()).unwrap_err().to_string();
+            let error = read(&found(&file), &Choice::default()).unwrap_err().to_string();
             assert!(error.contains(&format!("no point can be called {taken}")), "{error}");
             std::fs::write(&file, format!("scenario = \"s.toml\"\nseeds = [1]\n{cases}")).unwrap();
-            assert!(read(&file, &Choice::default()).is_ok(), "sweep-seed1");
+            assert!(read(&found(&file), &Choice::default()).is_ok(), "sweep-seed1");
         }
         // A task of a cluster checks its own point only.
         std::fs::write(&file, "scenario = \"s.toml\"\n[[axis]]\nkey = \"bin_us\"\nvalues = [100, -1]\n").unwrap();
-        assert!(read(&file, &Choice::default()).unwrap_err().to_string().contains("sweep.toml: point -1"));
-        assert!(read(&file, &Choice::only(0)).is_ok() && read(&file, &Choice::only(1)).is_err());
+        assert!(read(&found(&file), &Choice::default()).unwrap_err().to_string().contains("sweep.toml: point -1"));
+        assert!(read(&found(&file), &Choice::only(0)).is_ok() && read(&found(&file), &Choice::only(1)).is_err());
         std::fs::remove_dir_all(&folder).unwrap();
     }
 
@@ -764,7 +779,7 @@ mod tests {
         assert!(sweeps.len() >= 5, "{sweeps:?}");
         for name in sweeps {
             let (manifest, _) =
-                read(name.as_ref(), &Choice::default()).unwrap_or_else(|error| panic!("{name}: {error:#}"));
+                read(&found(name.as_ref()), &Choice::default()).unwrap_or_else(|error| panic!("{name}: {error:#}"));
             assert!(manifest.points.len() > 1 && !manifest.axes.is_empty(), "{name}");
         }
     }
