@@ -178,6 +178,9 @@ fn sweeps_and_their_scenarios_are_read_once() {
     std::fs::write(folder.join("short.toml"), SCENARIO).expect("the scenario");
     let (code, text, error) = mrc(&["sim", "check", "-"], SWEEP);
     assert_eq!((code, text.as_str()), (Some(0), "-: sweep of short.toml by hosts: 6 points\n"), "{error}");
+    let (code, text, error) = mrc(&["sim", "check", "-"], APART);
+    let says = "-: short.toml, every side tuned by the same search: a\n";
+    assert_eq!((code, text.as_str()), (Some(0), says), "{error}");
     for commands in ["--jobs", "--slurm"] {
         let (code, text, error) = mrc(&["sim", "sweep", "-", "--out", "none", commands, "-"], SWEEP);
         assert_eq!((code, text.as_str()), (Some(2), ""), "{commands}");

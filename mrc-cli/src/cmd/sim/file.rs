@@ -7,7 +7,7 @@ use anyhow::{anyhow, bail, ensure};
 use mrc_sim::scenario::Built;
 
 use super::ready::Source;
-use super::sweep;
+use super::{sweep, tune};
 use crate::out::outln;
 use crate::usage::usage;
 
@@ -24,7 +24,7 @@ pub struct NewArgs {
 /// Arguments of `mrc sim check`.
 #[derive(clap::Args)]
 pub struct CheckArgs {
-    /// Scenario or sweep files, or names of ready ones
+    /// Scenarios, sweeps or tuning files, or names of ready ones; - is standard input
     #[arg(required = true)]
     files: Vec<PathBuf>,
     /// Change a key of the scenarios, as `mrc sim run` does
@@ -61,17 +61,15 @@ fn ensure_new(file: &Path) -> anyhow::Result<()> {
 pub fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     for name in &args.files {
         let source = Source::find(name).map_err(usage)?;
-        if source.is_tuning() {
-            let file = name.display();
-            return Err(usage(anyhow!("{file} compares sides: `mrc sim tune {file}` checks and runs them")));
+        let (sweep, tuning) = (source.is_sweep(), source.is_tuning());
+        if (sweep || tuning) && !args.set.is_empty() {
+            let kind = if sweep { "a sweep, whose" } else { "a tuning file, whose sides'" };
+            return Err(usage(anyhow!("--set: {} is {kind} `set` says what changes", name.display())));
         }
-        let about = if source.is_sweep() {
-            if !args.set.is_empty() {
-                return Err(usage(anyhow!("--set: {} is a sweep, whose `set` says what changes", name.display())));
-            }
-            sweep::about(&source, true).map_err(usage)?
-        } else {
-            describe(&source.load(&args.set, None).map_err(usage)?)
+        let about = match (sweep, tuning) {
+            (true, _) => sweep::about(&source, true).map_err(usage)?,
+            (_, true) => tune::about(&source).map_err(usage)?,
+            _ => describe(&source.load(&args.set, None).map_err(usage)?),
         };
         outln!("{}: {about}", name.display());
     }
