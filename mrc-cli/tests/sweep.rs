@@ -163,9 +163,7 @@ knob = [{ key = "limit_us", values = [200000.0] }, { key = "bin_us", values = [0
 /// Both from standard input, which nobody can read a second time.
 #[test]
 fn sweeps_and_their_scenarios_are_read_once() {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("sweep-once");
-    let _ = std::fs::remove_dir_all(&folder);
-    std::fs::create_dir_all(&folder).expect("a folder for the test");
+    let folder = empty_folder("sweep-once");
     let mrc = |args: &[&str], input: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_mrc"));
         command.args(args).current_dir(&folder).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
