@@ -67,10 +67,11 @@ struct mrc_core_import;
 #define MRC_CORE_E_NO_USABLE_EV (-11) /* The EV profile has no usable entry for this QP. */
 #define MRC_CORE_E_LOCAL_KEY (-12) /* The L_Key names no region of the QP's protection domain. */
 #define MRC_CORE_E_LOCAL_BOUNDS (-13) /* The local range leaves its region. */
-#define MRC_CORE_E_TOO_LONG (-14) /* The message needs more than 2^23 packets, half of the PSN space (path MTU 256 only), or is empty and reject_zero_len is set. */
+#define MRC_CORE_E_TOO_LONG (-14) /* The message needs more than 2^23 packets, half of the PSN space (path MTU 256 only). */
 #define MRC_CORE_E_NO_WRITE_IMM (-15) /* The peer takes no writes with immediate. */
 #define MRC_CORE_E_OTHER (-16) /* An error this version of the interface has no number for. */
 #define MRC_CORE_E_IMAGE (-17) /* The image of an endpoint is refused; the detail says why. */
+#define MRC_CORE_E_EMPTY (-18) /* The message is empty, and reject_zero_len is set. */
 /* mrc_core_handle_packet() returns this minus the number of a discard reason; mrc_core_error_text() gives its name,
  * which is also the name of its counter. Compare names: numbers move with MRC_CORE_ABI. */
 #define MRC_CORE_E_DISCARDED (-256)

@@ -60,7 +60,7 @@ pub const MRC_CORE_E_NO_USABLE_EV: i32 = -11;
 pub const MRC_CORE_E_LOCAL_KEY: i32 = -12;
 /// The local range leaves its region.
 pub const MRC_CORE_E_LOCAL_BOUNDS: i32 = -13;
-/// The message needs more than 2^23 packets, half of the PSN space (path MTU 256 only), or is empty and reject_zero_len is set.
+/// The message needs more than 2^23 packets, half of the PSN space (path MTU 256 only).
 pub const MRC_CORE_E_TOO_LONG: i32 = -14;
 /// The peer takes no writes with immediate.
 pub const MRC_CORE_E_NO_WRITE_IMM: i32 = -15;
@@ -68,6 +68,8 @@ pub const MRC_CORE_E_NO_WRITE_IMM: i32 = -15;
 pub const MRC_CORE_E_OTHER: i32 = -16;
 /// The image of an endpoint is refused; the detail says why.
 pub const MRC_CORE_E_IMAGE: i32 = -17;
+/// The message is empty, and reject_zero_len is set.
+pub const MRC_CORE_E_EMPTY: i32 = -18;
 /// mrc_core_handle_packet() returns this minus the number of a discard reason; mrc_core_error_text() gives its name, which
 /// is also the name of its counter. Compare names: numbers move with MRC_CORE_ABI.
 pub const MRC_CORE_E_DISCARDED: i32 = -256;

@@ -75,6 +75,7 @@ impl From<PostError> for Fault {
             PostError::LocalKey => fault(MRC_CORE_E_LOCAL_KEY, "lkey"),
             PostError::LocalBounds => fault(MRC_CORE_E_LOCAL_BOUNDS, "local_va"),
             PostError::TooLong { .. } => fault(MRC_CORE_E_TOO_LONG, "len"),
+            PostError::Empty => fault(MRC_CORE_E_EMPTY, "len"),
             PostError::NoWriteImm => fault(MRC_CORE_E_NO_WRITE_IMM, "imm"),
             _ => fault(MRC_CORE_E_OTHER, ""),
         }
@@ -188,7 +189,8 @@ pub extern "C" fn mrc_core_error_text(code: i32) -> mrc_core_text {
         MRC_CORE_E_NO_USABLE_EV => "the EV profile has no usable entry for this QP",
         MRC_CORE_E_LOCAL_KEY => "the L_Key names no region of this protection domain",
         MRC_CORE_E_LOCAL_BOUNDS => "the local range leaves its memory region",
-        MRC_CORE_E_TOO_LONG => "the message is too long for this path MTU, or empty where those are refused",
+        MRC_CORE_E_TOO_LONG => "the message is too long for this path MTU",
+        MRC_CORE_E_EMPTY => "empty messages are refused (reject_zero_len)",
         MRC_CORE_E_NO_WRITE_IMM => "the peer accepts no write with immediate",
         MRC_CORE_E_OTHER => "refused",
         MRC_CORE_E_IMAGE => "the image of an endpoint is refused",

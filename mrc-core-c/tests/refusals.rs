@@ -355,6 +355,29 @@ fn a_request_that_was_taken_and_refused_fails_its_qp() {
     }
 }
 
+/// An empty message has a code of its own where those are refused.
+#[test]
+fn an_empty_message_is_not_called_too_long() {
+    let config = mrc_core_config { reject_zero_len: 1, ..config() };
+    // SAFETY: valid limits.
+    let size = unsafe { mrc_core_storage_size(&config.limits) };
+    let mut memory = memory(size);
+    let (_, _, e) = init(&mut memory, size, &config);
+    let (mut cq, mut qp) = (mrc_core_cq { index: 0, generation: 0 }, mrc_core_qp { index: 0, qpn: 0 });
+    // SAFETY: the endpoint lives; out pointers are variables.
+    unsafe {
+        assert_eq!(mrc_core_create_cq(e, &mut cq), MRC_CORE_OK);
+        assert_eq!(mrc_core_create_qp(e, 0, cq, cq, &mut qp), MRC_CORE_OK);
+        assert_eq!(mrc_core_modify_to_init(e, qp), MRC_CORE_OK);
+        // A QP in ERROR takes requests, as one in RTS does.
+        assert_eq!(mrc_core_fail_post(e, 0, qp), MRC_CORE_OK);
+        let wr: mrc_core_send_wr = std::mem::zeroed();
+        assert_eq!(mrc_core_post_send(e, 0, qp, &wr), MRC_CORE_E_EMPTY);
+        assert_eq!(said(mrc_core_detail(e)), "len");
+        assert!(said(mrc_core_error_text(MRC_CORE_E_EMPTY)).contains("reject_zero_len"));
+    }
+}
+
 /// A frame that is refused has its reason as return code, in words, as counter and as event.
 #[test]
 fn a_discard_has_one_name_everywhere() {

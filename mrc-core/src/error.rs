@@ -77,9 +77,11 @@ pub enum PostError {
     /// The message needs more than 2^23 packets, half the PSN space: its first and last packet could not be told apart from
     /// those of its neighbours. Happens at a path MTU of 256 only: from 512 bytes on the longest message, 2^32 - 1 bytes, fits.
     TooLong {
-        /// Longest message at the QP's path MTU; 0: the message is empty, and `reject_zero_len` refuses those.
+        /// Longest message at the QP's path MTU.
         max: u64,
     },
+    /// The message is empty, and `reject_zero_len` refuses those.
+    Empty,
     /// The peer takes no writes with immediate (its `max_wimm_dest` is 0).
     NoWriteImm,
 }
@@ -295,8 +297,8 @@ impl fmt::Display for PostError {
             Self::Full => f.write_str("the queue is full; poll its completions first"),
             Self::LocalKey => f.write_str("the L_Key names no region of this protection domain"),
             Self::LocalBounds => f.write_str("the local range leaves its memory region"),
-            Self::TooLong { max: 0 } => f.write_str("empty messages are refused (reject_zero_len)"),
             Self::TooLong { max } => write!(f, "the message exceeds {max} bytes at this path MTU"),
+            Self::Empty => f.write_str("empty messages are refused (reject_zero_len)"),
             Self::NoWriteImm => f.write_str("the peer accepts no write with immediate"),
         }
     }

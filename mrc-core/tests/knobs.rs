@@ -69,7 +69,7 @@ fn numbers_come_round_in_bad_weather() {
 fn zero_length_messages_can_be_refused() {
     let setup = Setup { tweak: |cfg| cfg.reject_zero_len = true, ..Setup::default() };
     net(1, &setup, Weather::default(), |net| {
-        assert_eq!(net.post(0, 0, 0, 0), Err(PostError::TooLong { max: 0 }));
+        assert_eq!(net.post(0, 0, 0, 0), Err(PostError::Empty));
         net.post(0, 0, 0, 1).unwrap();
         assert!(net.run(SECOND, |net| net.completed(1)));
     });

@@ -29,6 +29,7 @@ fn each_refusal_has_a_text_of_its_own() {
         PostError::LocalKey,
         PostError::LocalBounds,
         PostError::TooLong { max: 77 },
+        PostError::Empty,
         PostError::NoWriteImm,
     ]);
     assert_each_has_its_own(&[
@@ -73,7 +74,7 @@ fn a_text_names_what_it_is_about() {
         ImageError::Damaged("some thing").to_string(),
     ];
     assert!(texts.iter().all(|text| text.contains("some thing")), "{texts:?}");
-    assert!(PostError::TooLong { max: 0 }.to_string().contains("reject_zero_len"));
+    assert!(PostError::Empty.to_string().contains("reject_zero_len"));
     assert!(PostError::TooLong { max: 1_234_567 }.to_string().contains("1234567"));
     let text = ModifyError::Transition { from: QpState::Init, to: QpState::Rts }.to_string();
     assert!(text.contains("Init") && text.contains("Rts"), "{text}");

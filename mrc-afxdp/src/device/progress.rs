@@ -615,7 +615,7 @@ fn refuse(engine: &mut Endpoint<'_>, sinks: &mut [Sink], cq: CqHandle, post: &Po
         // Whatever is wrong with it.
         _ if info.is_some_and(|info| info.state == QpState::Error) => Status::Flushed,
         PostError::State(_) => Status::Flushed,
-        PostError::TooLong { .. } => Status::LocalLength,
+        PostError::TooLong { .. } | PostError::Empty => Status::LocalLength,
         PostError::NoWriteImm => Status::LocalOperation,
         _ => Status::LocalProtection,
     };

@@ -32,7 +32,7 @@ impl Endpoint<'_> {
             return Err(PostError::NoWriteImm);
         }
         if wr.len == 0 && self.cfg.reject_zero_len {
-            return Err(PostError::TooLong { max: 0 });
+            return Err(PostError::Empty);
         }
         let (mr, offset) = if wr.len == 0 {
             (Wqe::EMPTY.mr, 0)
