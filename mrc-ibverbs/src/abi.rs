@@ -495,6 +495,7 @@ pub(crate) const REREG_FLAGS: c_int = 7;
 pub(crate) const EVENT_QP_FATAL: u32 = 1;
 pub(crate) const EVENT_QP_REQ_ERR: u32 = 2;
 pub(crate) const EVENT_QP_ACCESS_ERR: u32 = 3;
+pub(crate) const EVENT_COMM_EST: u32 = 4;
 pub(crate) const EVENT_PORT_ACTIVE: u32 = 9;
 pub(crate) const EVENT_PORT_ERR: u32 = 10;
 

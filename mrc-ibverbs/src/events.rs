@@ -16,8 +16,8 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::{ReadWriteFlags, preadv2};
 
 use crate::abi::{
-    EVENT_PORT_ACTIVE, EVENT_PORT_ERR, EVENT_QP_ACCESS_ERR, EVENT_QP_FATAL, EVENT_QP_REQ_ERR, IbvAsyncEvent,
-    IbvCompChannel, IbvContext, IbvCq, IbvQp, QPS_ERR,
+    EVENT_COMM_EST, EVENT_PORT_ACTIVE, EVENT_PORT_ERR, EVENT_QP_ACCESS_ERR, EVENT_QP_FATAL, EVENT_QP_REQ_ERR,
+    IbvAsyncEvent, IbvCompChannel, IbvContext, IbvCq, IbvQp, QPS_ERR,
 };
 use crate::cq::Cq;
 use crate::device::Context;
@@ -119,6 +119,14 @@ struct Listener {
     peer: Option<String>,
 }
 
+impl Listener {
+    fn tell(&self, event_type: u32) {
+        if let Some(events) = self.events.upgrade() {
+            events.push(AsyncEvent { element: self.qp, event_type });
+        }
+    }
+}
+
 /// Turns the engine's events into those of verbs. Runs on the progress thread; its locks are never held across a call to
 /// the device.
 pub(crate) struct Hub {
@@ -161,6 +169,7 @@ impl Hub {
         logging::tell(&event, |qp| self.qps.lock().get(&qp.value()).and_then(|listener| listener.peer.clone()));
         match event {
             DeviceEvent::Engine(Event::QpError { qp, cause }) => self.qp_failed(qp.value(), cause),
+            DeviceEvent::Established { qp } => self.established(qp.value()),
             DeviceEvent::Engine(Event::Port { port, up }) => self.port(u32::from(port.plane()), up),
             DeviceEvent::Engine(Event::EvProfile { profile, entry, state, dropped, .. }) => {
                 let named = self.profiles.lock().named(profile, entry);
@@ -184,8 +193,12 @@ impl Hub {
             ErrorCause::Application => return,
             _ => return,
         };
-        if let Some(events) = listener.events.upgrade() {
-            events.push(AsyncEvent { element: listener.qp, event_type });
+        listener.tell(event_type);
+    }
+
+    fn established(&self, qpn: u32) {
+        if let Some(listener) = self.qps.lock().get(&qpn) {
+            listener.tell(EVENT_COMM_EST);
         }
     }
 

@@ -160,6 +160,7 @@ pub fn line(event: &DeviceEvent, peer_of: impl Fn(Qpn) -> Option<String>) -> Str
         }
         DeviceEvent::Engine(other) => format!("{other:?}"),
         DeviceEvent::PostRefused { wr_id, why } => format!("work-request={wr_id:#x} refused: {why}"),
+        DeviceEvent::Established { qp } => format!("peer={} qp={:#x} first data in RTR", peer(*qp), qp.value()),
         DeviceEvent::Link(text) => text.clone(),
         other => format!("{other:?}"),
     }

@@ -312,6 +312,39 @@ static void reconnected(struct ibv_mr *from, struct ibv_mr *to) {
     NEED("destroy", !ibv_destroy_qp(a) && !ibv_destroy_qp(b) && !ibv_destroy_cq(cq));
 }
 
+/* The next asynchronous event of `qp`, acknowledged; -1 when none comes. */
+static int async_event(struct ibv_qp *qp, int milliseconds) {
+    struct pollfd fd = {.fd = ctx->async_fd, .events = POLLIN};
+    struct ibv_async_event event;
+    if (poll(&fd, 1, milliseconds) != 1) return -1;
+    NEED("event", !ibv_get_async_event(ctx, &event) && event.element.qp == qp);
+    ibv_ack_async_event(&event);
+    return event.event_type;
+}
+
+/* The first data that arrives in RTR is an event, once for each connection; data in RTS is none. */
+static void established(struct ibv_mr *from, struct ibv_mr *to) {
+    struct ibv_cq *cq = ibv_create_cq(ctx, 64, NULL, NULL, 0);
+    struct ibv_qp *a = make_qp(cq, 0, 0), *b = make_qp(cq, 4, 0);
+    struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
+    struct ibv_wc wc;
+    NEED("queue pairs", cq && a && b);
+    for (int round = 0; round < 2; round++) {
+        NEED("RTR", !to_init(a) && !to_init(b) && !to_rtr(a, b->qp_num) && !to_rtr(b, a->qp_num) && !to_rts(a));
+        CHECK("no event before the first data", async_event(b, 100) == -1);
+        for (int i = 0; i < 3; i++)
+            NEED("write", !post(a, from, 0, 8, to, IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED) && one(cq, &wc, 5) == 1 && wc.status == IBV_WC_SUCCESS);
+        CHECK("  the first data in RTR is IBV_EVENT_COMM_EST", async_event(b, 5000) == IBV_EVENT_COMM_EST);
+        NEED("RTS", !to_rts(b));
+        CHECK("  and what follows is none", async_event(b, 100) == -1);
+        NEED("reset", !ibv_modify_qp(a, &reset, IBV_QP_STATE) && !ibv_modify_qp(b, &reset, IBV_QP_STATE));
+    }
+    NEED("queue pairs", !join(a, b));
+    NEED("write", !post(a, from, 0, 8, to, IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED) && one(cq, &wc, 5) == 1);
+    CHECK("data that arrives in RTS is no event", async_event(b, 100) == -1);
+    NEED("destroy", !ibv_destroy_qp(a) && !ibv_destroy_qp(b) && !ibv_destroy_cq(cq));
+}
+
 /* A region changes its memory, rights and domain. */
 static void reregistered(struct ibv_mr *from) {
     struct ibv_pd *other = ibv_alloc_pd(ctx);
@@ -480,6 +513,7 @@ int main(void) {
     unpolled(from, to);
     steps();
     reconnected(from, to);
+    established(from, to);
     reregistered(from);
     shared(from, to);
     child(from, to);

@@ -10,6 +10,7 @@
 //!  Device::...  --> command channel -->  Endpoint::{register_mr, create_qp, modify_...}
 //! ```
 
+mod awaited;
 mod baton;
 mod clock;
 mod drive;
@@ -42,7 +43,7 @@ use mrc_core::{
     ModifyError, MrHandle, OpError, OpOutcome, OpRequest, OwnedStorage, Pd, PeerConfig, PeerHandle, PortConfig,
     PortMask, PostError, QpHandle, QpInfo, QpInit, QpccInfo, RtrAttr, RtsAttr, Seed, Stats, TableError,
 };
-use mrc_wire::{Ev, Ip, PortNum, Rkey};
+use mrc_wire::{Ev, Ip, PortNum, Qpn, Rkey};
 use self_cell::MutBorrow;
 
 use self::clock::Clock;
@@ -184,6 +185,11 @@ pub enum DeviceEvent {
         wr_id: u64,
         /// Why.
         why: PostError,
+    },
+    /// A QP in RTR received the first data of its peer. Once for each time that the QP goes to RTR; never for data that arrives in RTS.
+    Established {
+        /// Local QP.
+        qp: Qpn,
     },
     /// An interface changed; the text names it.
     Link(String),
@@ -488,7 +494,7 @@ impl Device {
     /// # Errors
     /// As [`Endpoint::modify_to_rtr`].
     pub fn modify_to_rtr(&self, qp: QpHandle, attr: RtrAttr) -> Result<(), DeviceError> {
-        self.call(move |progress| progress.engine.modify_to_rtr(progress.now(), qp, &attr))?.map_err(Into::into)
+        self.call(move |progress| progress.modify_to_rtr(qp, &attr))?.map_err(Into::into)
     }
 
     /// RTR to RTS: the QP sends.
@@ -496,7 +502,7 @@ impl Device {
     /// # Errors
     /// As [`Endpoint::modify_to_rts`].
     pub fn modify_to_rts(&self, qp: QpHandle, attr: RtsAttr) -> Result<(), DeviceError> {
-        self.call(move |progress| progress.engine.modify_to_rts(progress.now(), qp, &attr))?.map_err(Into::into)
+        self.call(move |progress| progress.modify_to_rts(qp, &attr))?.map_err(Into::into)
     }
 
     /// Any state to ERROR.

@@ -6,10 +6,11 @@ use std::sync::{Arc, mpsc};
 
 use mrc_core::{
     Access, Completion, CqHandle, Endpoint, Instant, MemRange, ModifyError, MrHandle, Operation, Pd, PostError,
-    QpHandle, QpState, Status, TableError,
+    QpHandle, QpState, RtrAttr, RtsAttr, Status, TableError,
 };
 use mrc_wire::{Ev, PortNum, Rkey};
 
+use super::awaited::Awaited;
 use super::clock::Clock;
 use super::drive::Drive;
 use super::events::Events;
@@ -184,6 +185,7 @@ pub(super) struct Progress<'s> {
     latest: Cell<Instant>,
     outlet: Outlet,
     recorder: Recorder,
+    awaited: Awaited,
 }
 
 impl<'s> Progress<'s> {
@@ -200,6 +202,7 @@ impl<'s> Progress<'s> {
             memory: vec![None; engine.limits().mrs],
             outlet: Outlet::new(ports.len(), config.count_paths),
             recorder: Recorder::new(config.recorded_packets),
+            awaited: Awaited::default(),
             engine,
             ports,
             links,
@@ -440,7 +443,8 @@ impl<'s> Progress<'s> {
 
     fn receive(&mut self, now: Instant, plane: usize) -> bool {
         let Some(port) = self.ports.get_mut(plane) else { return false };
-        let mut arrivals = Arrivals::new(port, port_of(plane), &self.memory, &mut self.recorder, BATCH);
+        let (recorder, awaited) = (&mut self.recorder, &mut self.awaited);
+        let mut arrivals = Arrivals::new(port, port_of(plane), &self.memory, recorder, awaited, BATCH);
         self.engine.receive(now, &mut arrivals);
         let count = arrivals.finish();
         self.frames += count as u64;
@@ -481,7 +485,10 @@ impl<'s> Progress<'s> {
         for sink in &mut self.sinks {
             sink.take_from(&mut self.engine);
         }
-        let mut worked = self.raise_events();
+        let (engine, shared, hook) = (&self.engine, &self.shared, self.hook.as_ref());
+        let established = |qp| shared.raise(hook, DeviceEvent::Established { qp });
+        let mut worked = self.awaited.turn(engine.stats().rx_data, |qp| engine.qp_info(qp), established);
+        worked |= self.raise_events();
         for sink in &mut self.sinks {
             worked |= sink.publish();
         }
@@ -532,6 +539,23 @@ impl<'s> Progress<'s> {
         if let Some(slot) = self.memory.get_mut(mr.index()) {
             *slot = None;
         }
+        Ok(())
+    }
+
+    /// INIT to RTR: the first data that the QP receives is an event.
+    pub(super) fn modify_to_rtr(&mut self, qp: QpHandle, attr: &RtrAttr) -> Result<(), ModifyError> {
+        self.engine.modify_to_rtr(self.now(), qp, attr)?;
+        self.awaited.add(qp);
+        Ok(())
+    }
+
+    /// RTR to RTS; data that the QP received before is told first.
+    pub(super) fn modify_to_rts(&mut self, qp: QpHandle, attr: &RtsAttr) -> Result<(), ModifyError> {
+        if self.awaited.take(qp, |qp| self.engine.qp_info(qp)) {
+            self.shared.raise(self.hook.as_ref(), DeviceEvent::Established { qp: qp.qpn() });
+        }
+        self.engine.modify_to_rts(self.now(), qp, attr)?;
+        self.awaited.remove(qp);
         Ok(())
     }
 

@@ -5,6 +5,7 @@ use mrc_core::{Discard, FrameSource, IcrcCheck, Received, RxMeta};
 use mrc_wire::{PortNum, icrc};
 
 use super::Memory;
+use super::awaited::Awaited;
 use super::recorder::Recorder;
 use crate::port::{Port, RxFrame};
 
@@ -14,6 +15,7 @@ pub(super) struct Arrivals<'a, P> {
     number: PortNum,
     memory: &'a Memory,
     recorder: &'a mut Recorder,
+    awaited: &'a mut Awaited,
     /// Frames that may still be taken.
     left: usize,
     taken: usize,
@@ -25,10 +27,11 @@ impl<'a, P: Port> Arrivals<'a, P> {
         number: PortNum,
         memory: &'a Memory,
         recorder: &'a mut Recorder,
+        awaited: &'a mut Awaited,
         most: usize,
     ) -> Self {
         port.rx_begin(most);
-        Self { port, number, memory, recorder, left: most, taken: 0 }
+        Self { port, number, memory, recorder, awaited, left: most, taken: 0 }
     }
 
     /// Gives the buffers back to the port, and says how many frames there were.
@@ -69,6 +72,7 @@ impl<P: Port> FrameSource for Arrivals<'_, P> {
             Err(why) => return self.recorder.discarded(why),
             _ => return,
         };
+        self.awaited.placed(place.qp);
         let Some(Some(region)) = self.memory.get(place.mr.index()) else { return };
         let Some(frame) = self.port.rx_frame() else { return };
         let mut offset = place.offset;

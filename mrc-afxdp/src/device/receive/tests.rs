@@ -50,7 +50,7 @@ fn cut(frame: &[u8], at: usize) -> Vec<Vec<u8>> {
 //= ICRC-009 test
 #[test]
 fn frames_in_pieces_are_checked_here_and_whole_ones_by_the_engine() {
-    let mut recorder = Recorder::new(9);
+    let (mut recorder, mut awaited) = (Recorder::new(9), Awaited::default());
     let good = frame(&[7; 100]);
     let mut bad = good.clone();
     bad[HEADERS + 60] ^= 1;
@@ -63,7 +63,7 @@ fn frames_in_pieces_are_checked_here_and_whole_ones_by_the_engine() {
     for at in ends {
         port.arrivals.extend([cut(&good, at), cut(&bad, at)]);
     }
-    let mut arrivals = Arrivals::new(&mut port, port_of(1), &memory, &mut recorder, 99);
+    let mut arrivals = Arrivals::new(&mut port, port_of(1), &memory, &mut recorder, &mut awaited, 99);
     let mut seen = Vec::new();
     while let Some((meta, head)) = arrivals.next() {
         assert_eq!((meta.port, meta.wire_len), (port_of(1), end));
@@ -78,13 +78,13 @@ fn frames_in_pieces_are_checked_here_and_whole_ones_by_the_engine() {
 
 #[test]
 fn payload_is_placed_from_all_pieces_and_before_the_next_frame() {
-    let mut recorder = Recorder::new(9);
+    let (mut recorder, mut awaited) = (Recorder::new(9), Awaited::default());
     let (memory, mr, region) = region();
     let payload: Vec<u8> = (1..=100).collect();
     let whole = frame(&payload);
     let mut port = Fake::new(0, &Wire::default(), 0);
     port.arrivals.extend([vec![whole.clone()], cut(&whole, HEADERS + 33), vec![whole.clone()]]);
-    let mut arrivals = Arrivals::new(&mut port, port_of(0), &memory, &mut recorder, 99);
+    let mut arrivals = Arrivals::new(&mut port, port_of(0), &memory, &mut recorder, &mut awaited, 99);
     let (qp, psn) = (QpHandle::from_parts(0, Qpn::new(3)), Psn::new(1));
     let place = |offset| {
         Ok(Received::Place(Placement {
@@ -118,12 +118,12 @@ fn payload_is_placed_from_all_pieces_and_before_the_next_frame() {
 
 #[test]
 fn a_turn_takes_no_more_frames_than_it_may() {
-    let mut recorder = Recorder::new(9);
+    let (mut recorder, mut awaited) = (Recorder::new(9), Awaited::default());
     let mut port = Fake::new(0, &Wire::default(), 0);
     let memory = Memory::new();
     port.arrivals.extend((0..5u8).map(|n| vec![frame(&[n; 8])]));
     for (most, taken, left) in [(2, 2, 3), (0, 0, 3), (2, 2, 1), (2, 1, 0), (2, 0, 0)] {
-        let mut arrivals = Arrivals::new(&mut port, port_of(0), &memory, &mut recorder, most);
+        let mut arrivals = Arrivals::new(&mut port, port_of(0), &memory, &mut recorder, &mut awaited, most);
         while arrivals.next().is_some() {
             arrivals.done(Ok(Received::Nothing));
         }
@@ -134,12 +134,12 @@ fn a_turn_takes_no_more_frames_than_it_may() {
 
 #[test]
 fn the_engine_sees_the_frames_that_follow_and_no_others() {
-    let mut recorder = Recorder::new(9);
+    let (mut recorder, mut awaited) = (Recorder::new(9), Awaited::default());
     let mut port = Fake::new(0, &Wire::default(), 0);
     let memory = Memory::new();
     let frames: Vec<Vec<u8>> = (0..4).map(|n| frame(&[n; 30])).collect();
     port.arrivals.extend(frames.iter().map(|frame| vec![frame.clone()]));
-    let mut arrivals = Arrivals::new(&mut port, port_of(0), &memory, &mut recorder, 3);
+    let mut arrivals = Arrivals::new(&mut port, port_of(0), &memory, &mut recorder, &mut awaited, 3);
     assert_eq!(arrivals.peek(0), Some(&frames[0][..]));
     assert_eq!(arrivals.peek(2), Some(&frames[2][..]));
     assert_eq!(arrivals.peek(3), None, "not of this batch");
