@@ -142,7 +142,6 @@ impl Shared {
             return Ok(engine);
         }
         let engine = Engine::obtain(self.host)?;
-        engine.hub.join(&self.events);
         Ok(Arc::clone(self.engine.get_or_init(|| engine)))
     }
 }
@@ -153,8 +152,17 @@ pub(crate) struct Context {
     /// Interposers replace operations here.
     verbs: UnsafeCell<VerbsContext>,
     pub(crate) shared: Arc<Shared>,
+    /// The process that opened it.
+    process: u32,
     /// What programs know as `cmd_fd`.
     _command: OwnedFd,
+}
+
+impl Context {
+    /// Its events, unless a parent process opened it: who reads them there would be woken for nothing.
+    pub(crate) fn own_events(&self) -> Option<Arc<Waitable<AsyncEvent>>> {
+        (self.process == std::process::id()).then(|| Arc::clone(&self.shared.events))
+    }
 }
 
 // SAFETY: `repr(C)`, `VerbsContext` first and `IbvContext` where it says; `UnsafeCell` changes no layout.
@@ -251,7 +259,8 @@ pub(crate) fn open(device: *mut IbvDevice, command: OwnedFd) -> Result<*mut IbvC
         context,
     };
     let shared = Arc::new(Shared { host, events, engine: OnceLock::new(), opening: Mutex::default() });
-    Ok(object::publish(Box::new(Context { verbs: UnsafeCell::new(verbs), shared, _command: command })))
+    let (verbs, process) = (UnsafeCell::new(verbs), std::process::id());
+    Ok(object::publish(Box::new(Context { verbs, shared, process, _command: command })))
 }
 
 pub(crate) unsafe extern "C" fn open_device(device: *mut IbvDevice) -> *mut IbvContext {

@@ -115,9 +115,11 @@ impl Engine {
         }
         let registry = Registry::new(auto_paths(host), LINK_RATE * host.planes.len() as u64);
         let profiles = Arc::new(Mutex::new(registry));
-        let hub = Arc::new(Hub::new(host.planes.len(), Arc::clone(&profiles)));
+        let hub = Arc::new(Hub::new(Arc::clone(&profiles)));
         let hears = Arc::clone(&hub);
         device.on_event(move |event| hears.hear(event))?;
+        let begins = Arc::clone(&hub);
+        device.with_engine(move |engine, _| begins.begin(engine.ports_up()))?;
         let control = ControlServer::start(host, &device);
         Ok(Self {
             _control: control,

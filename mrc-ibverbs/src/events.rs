@@ -9,8 +9,9 @@ use std::sync::{Arc, Weak};
 use core::ffi::{c_int, c_void};
 
 use mrc_afxdp::device::{CompletionWaker, DeviceEvent};
-use mrc_core::{ErrorCause, Event};
+use mrc_core::{ErrorCause, Event, PortMask};
 use mrc_verbs_shim::logging;
+use mrc_wire::PortNum;
 use parking_lot::{Condvar, Mutex};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::{ReadWriteFlags, preadv2};
@@ -131,21 +132,19 @@ impl Listener {
 /// the device.
 pub(crate) struct Hub {
     qps: Mutex<HashMap<u32, Listener>>,
-    contexts: Mutex<Vec<Weak<Waitable<AsyncEvent>>>>,
-    ports_up: AtomicU32,
+    /// `None` until the device was asked.
+    ports_up: Mutex<Option<PortMask>>,
     profiles: Arc<Mutex<Registry>>,
 }
 
 impl Hub {
-    pub(crate) fn new(planes: usize, profiles: Arc<Mutex<Registry>>) -> Self {
-        let ports_up = AtomicU32::new(u32::MAX >> (32 - planes.clamp(1, 32)));
-        Self { qps: Mutex::default(), contexts: Mutex::default(), ports_up, profiles }
+    pub(crate) fn new(profiles: Arc<Mutex<Registry>>) -> Self {
+        Self { qps: Mutex::default(), ports_up: Mutex::default(), profiles }
     }
 
-    pub(crate) fn join(&self, events: &Arc<Waitable<AsyncEvent>>) {
-        let mut contexts = self.contexts.lock();
-        contexts.retain(|context| context.strong_count() > 0);
-        contexts.push(Arc::downgrade(events));
+    /// The ports that are up when the device begins to tell of changes.
+    pub(crate) fn begin(&self, ports_up: PortMask) {
+        *self.ports_up.lock() = Some(ports_up);
     }
 
     pub(crate) fn add_qp(&self, qpn: u32, qp: *mut IbvQp, events: &Arc<Waitable<AsyncEvent>>, state: &Arc<AtomicU32>) {
@@ -170,7 +169,7 @@ impl Hub {
         match event {
             DeviceEvent::Engine(Event::QpError { qp, cause }) => self.qp_failed(qp.value(), cause),
             DeviceEvent::Established { qp } => self.established(qp.value()),
-            DeviceEvent::Engine(Event::Port { port, up }) => self.port(u32::from(port.plane()), up),
+            DeviceEvent::Engine(Event::Port { port, up }) => self.port(port, up),
             DeviceEvent::Engine(Event::EvProfile { profile, entry, state, dropped, .. }) => {
                 let named = self.profiles.lock().named(profile, entry);
                 if let Some((id, ev)) = named {
@@ -202,20 +201,24 @@ impl Hub {
         }
     }
 
-    fn port(&self, plane: u32, up: bool) {
-        let bit = 1u32.checked_shl(plane).unwrap_or(0);
-        let before = match up {
-            true => self.ports_up.fetch_or(bit, Ordering::AcqRel),
-            false => self.ports_up.fetch_and(!bit, Ordering::AcqRel),
-        };
-        // The verbs port is all planes together: down only when none is left.
-        let event_type = match (before, up) {
-            (0, true) => EVENT_PORT_ACTIVE,
-            (before, false) if before & !bit == 0 && before != 0 => EVENT_PORT_ERR,
-            _ => return,
-        };
-        for events in self.contexts.lock().iter().filter_map(Weak::upgrade) {
-            events.push(AsyncEvent { element: 1, event_type });
+    fn port(&self, port: PortNum, up: bool) {
+        if let Some(event_type) = self.port_event(port, up) {
+            for events in object::find_all(Context::own_events) {
+                events.push(AsyncEvent { element: 1, event_type });
+            }
+        }
+    }
+
+    /// What a change of one port is to verbs, whose port is all planes together: down only when none is left.
+    fn port_event(&self, port: PortNum, up: bool) -> Option<u32> {
+        let mut known = self.ports_up.lock();
+        let before = (*known)?;
+        let after = if up { before.with(port) } else { before.without(port) };
+        *known = Some(after);
+        match (before.is_empty(), after.is_empty()) {
+            (true, false) => Some(EVENT_PORT_ACTIVE),
+            (false, true) => Some(EVENT_PORT_ERR),
+            _ => None,
         }
     }
 }
@@ -486,7 +489,7 @@ mod tests {
     //= ERR-002 test
     #[test]
     fn a_responder_that_refuses_tells_its_application() {
-        let hub = Hub::new(1, Arc::new(Mutex::new(Registry::new(Vec::new(), 0))));
+        let hub = Hub::new(Arc::new(Mutex::new(Registry::new(Vec::new(), 0))));
         let (events, state) = (Arc::new(Waitable::new().unwrap()), Arc::default());
         hub.add_qp(7, 64 as *mut IbvQp, &events, &state);
         for (cause, want) in [
@@ -506,6 +509,18 @@ mod tests {
             assert_eq!(events.queue.lock().pop_front().map(|event| event.event_type), want, "{cause:?}");
             assert_eq!(state.load(Ordering::Acquire), QPS_ERR);
         }
+    }
+
+    /// All planes are one port of verbs. A device that was opened without any told nothing when the first one came.
+    #[test]
+    fn the_port_is_active_while_a_plane_is_up() {
+        let hub = Hub::new(Arc::new(Mutex::new(Registry::new(Vec::new(), 0))));
+        let [first, second] = [0, 1].map(PortNum::from_plane);
+        assert_eq!(hub.port_event(first, true), None, "nobody has said which planes are up");
+        hub.begin(PortMask::NONE);
+        let steps = [(first, true), (second, true), (first, false), (second, false), (second, false), (second, true)];
+        let told = steps.map(|(port, up)| hub.port_event(port, up));
+        assert_eq!(told, [Some(EVENT_PORT_ACTIVE), None, None, Some(EVENT_PORT_ERR), None, Some(EVENT_PORT_ACTIVE)]);
     }
 
     /// A program that polls the descriptor and then takes an event slept for ever behind one that was taken back.

@@ -90,12 +90,21 @@ pub(crate) fn with<T: Object, R>(pointer: *mut T::Abi, f: impl FnOnce(&T) -> R) 
     Ok(f(unsafe { direct::<T>(pointer) }))
 }
 
+/// The objects of this kind that live.
+fn of_kind<'a, T: Object + 'a>(live: &'a Table) -> impl Iterator<Item = &'a T> {
+    let pointers = live.iter().filter(|(_, kind)| **kind == T::KIND).map(|(pointer, _)| *pointer as *mut T::Abi);
+    // SAFETY: they came from `publish` of the same kind, and `retire` waits for the table, which is borrowed.
+    pointers.map(|pointer| unsafe { direct::<T>(pointer) })
+}
+
 /// What `f` finds in an object of this kind, of those that live; ENOENT when it finds nothing. As for [`with`].
 pub(crate) fn find<T: Object, R>(f: impl Fn(&T) -> Option<R>) -> Result<R, c_int> {
-    let live = live();
-    let mut of_kind = live.iter().filter(|(_, kind)| **kind == T::KIND).map(|(pointer, _)| *pointer as *mut T::Abi);
-    // SAFETY: they came from `publish` of the same kind, and `retire` waits for the table.
-    of_kind.find_map(|pointer| f(unsafe { direct::<T>(pointer) })).ok_or(libc::ENOENT)
+    of_kind(&live()).find_map(f).ok_or(libc::ENOENT)
+}
+
+/// What `f` finds in all objects of this kind that live. As for [`with`].
+pub(crate) fn find_all<T: Object, R>(f: impl Fn(&T) -> Option<R>) -> Vec<R> {
+    of_kind(&live()).filter_map(f).collect()
 }
 
 /// As [`get`] without looking the pointer up, for the data path.

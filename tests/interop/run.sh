@@ -341,6 +341,15 @@ one_of_two hA "$logs.second.toml" 10.109.0.4 >"$logs/second" 2>&1 || result=$?
 for process in $servers; do wait "$process" || result=$?; done
 say "two processes of one host, a device each" "$([ "$result" = 0 ] && echo ok || echo FAIL)" \
     "$(grep -h -A 1 '#bytes' "$logs"/first "$logs"/second | grep -v -e '#bytes' -e '--' | awk '{ print $4 }' | paste -sd ' ') Gb/s"
+
+# A client that sets the planes of its host down, on the fabric that goes now.
+rm -f "$logs"/*
+cc -O1 -o "$logs/verbs_ports" tests/interop/verbs_ports.c -libverbs
+if timeout -k 5 60 "$mrc" verbs-run --prefix "$two" --lab hB -- "$logs/verbs_ports" >"$logs/out" 2>"$logs/err"; then
+    say "verbs_ports.c" ok "$(grep -c ' ok$' "$logs/out") checks"
+else
+    say "verbs_ports.c" FAIL "$(grep -c ' FAIL$' "$logs/out") checks failed"
+fi
 "$mrc" lab --prefix "$two" down >/dev/null
 
 # Two on the same interfaces: the second is told who has them, and the first notices nothing.
