@@ -500,6 +500,7 @@ pub(crate) const EVENT_PORT_ACTIVE: u32 = 9;
 pub(crate) const EVENT_PORT_ERR: u32 = 10;
 
 pub(crate) const QP_INIT_ATTR_PD: u32 = 1;
+pub(crate) const QP_INIT_ATTR_CREATE_FLAGS: u32 = 1 << 2;
 pub(crate) const QP_INIT_ATTR_SEND_OPS_FLAGS: u32 = 1 << 6;
 /// `IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM`.
 pub(crate) const QP_EX_WRITES: u64 = 3;

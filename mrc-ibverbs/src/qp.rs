@@ -15,10 +15,10 @@ use parking_lot::Mutex;
 
 use crate::abi::{
     ACCESS_REMOTE_WRITE, IbvContext, IbvPd, IbvQp, IbvQpAttr, IbvQpCap, IbvQpEx, IbvQpInitAttr, IbvQpInitAttrEx,
-    QP_ACCESS_FLAGS, QP_ALT_PATH, QP_AV, QP_CUR_STATE, QP_DEST_QPN, QP_EX_WRITES, QP_INIT_ATTR_PD,
-    QP_INIT_ATTR_SEND_OPS_FLAGS, QP_MAX_DEST_RD_ATOMIC, QP_MAX_RD_ATOMIC, QP_MIN_RNR_TIMER, QP_PATH_MIG_STATE,
-    QP_PATH_MTU, QP_PKEY_INDEX, QP_PORT, QP_RETRY_CNT, QP_RNR_RETRY, QP_RQ_PSN, QP_SQ_PSN, QP_STATE, QP_TIMEOUT,
-    QPS_ERR, QPS_INIT, QPS_RESET, QPS_RTR, QPS_RTS, QPS_SQD, QPT_RC,
+    QP_ACCESS_FLAGS, QP_ALT_PATH, QP_AV, QP_CUR_STATE, QP_DEST_QPN, QP_EX_WRITES, QP_INIT_ATTR_CREATE_FLAGS,
+    QP_INIT_ATTR_PD, QP_INIT_ATTR_SEND_OPS_FLAGS, QP_MAX_DEST_RD_ATOMIC, QP_MAX_RD_ATOMIC, QP_MIN_RNR_TIMER,
+    QP_PATH_MIG_STATE, QP_PATH_MTU, QP_PKEY_INDEX, QP_PORT, QP_RETRY_CNT, QP_RNR_RETRY, QP_RQ_PSN, QP_SQ_PSN, QP_STATE,
+    QP_TIMEOUT, QPS_ERR, QPS_INIT, QPS_RESET, QPS_RTR, QPS_RTS, QPS_SQD, QPT_RC,
 };
 use crate::cq::Cq;
 use crate::device::Context;
@@ -188,7 +188,9 @@ pub(crate) unsafe extern "C" fn create_qp_ex(context: *mut IbvContext, attr: *mu
         if mask & QP_INIT_ATTR_PD == 0 {
             return Err(libc::EINVAL);
         }
-        if mask & !(QP_INIT_ATTR_PD | QP_INIT_ATTR_SEND_OPS_FLAGS) != 0 {
+        // SAFETY: the mask says that the field is there.
+        let flagged = mask & QP_INIT_ATTR_CREATE_FLAGS != 0 && unsafe { (*attr).create_flags } != 0;
+        if flagged || mask & !(QP_INIT_ATTR_PD | QP_INIT_ATTR_CREATE_FLAGS | QP_INIT_ATTR_SEND_OPS_FLAGS) != 0 {
             return Err(libc::EOPNOTSUPP);
         }
         let extended = mask & QP_INIT_ATTR_SEND_OPS_FLAGS != 0;

@@ -171,6 +171,11 @@ static void granted(struct ibv_mr *from, struct ibv_mr *to) {
     CHECK("no data inline needs no room for any", !post(c, from, 0, 0, to, IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED | IBV_SEND_INLINE) &&
                                                       one(cq, &wc, 5) == 1 && wc.status == IBV_WC_SUCCESS);
     NEED("destroy", !ibv_destroy_qp(extended) && !ibv_destroy_qp(c));
+    ex.comp_mask |= IBV_QP_INIT_ATTR_CREATE_FLAGS;
+    extended = ibv_create_qp_ex(ctx, &ex);
+    ex.create_flags = IBV_QP_CREATE_SCATTER_FCS, errno = 0;
+    CHECK("create_qp_ex takes creation flags that ask for nothing, and no others",
+          extended && !ibv_destroy_qp(extended) && !ibv_create_qp_ex(ctx, &ex) && errno == EOPNOTSUPP);
     struct ibv_device_attr device;
     struct ibv_qp_init_attr two = init;
     two.cap.max_send_sge = 2;
