@@ -167,15 +167,18 @@ pub(crate) unsafe extern "C" fn destroy_cq(cq: *mut IbvCq) -> c_int {
 }
 
 pub(crate) unsafe extern "C" fn resize_cq(cq: *mut IbvCq, cqe: c_int) -> c_int {
-    let resize = || match object::get::<Cq>(cq) {
-        // SAFETY: the CQ lives. A queue that is large enough is what was asked for; it never overruns anyway.
-        Ok(_) if cqe > 0 && cqe <= unsafe { (*cq).cqe } => Ok(()),
-        Ok(_) if cqe <= 0 => Err(libc::EINVAL),
-        Ok(_) => {
-            log::error!("ibv_resize_cq: a completion queue cannot grow; create it with {cqe} entries");
-            Err(libc::EOPNOTSUPP)
+    let resize = || {
+        let object = object::get::<Cq>(cq)?;
+        object.engine.in_this_process()?;
+        let wanted = usize::try_from(cqe).ok().filter(|wanted| (1..=MAX_CQE).contains(wanted)).ok_or(libc::EINVAL)?;
+        let mut ring = object.ring.lock();
+        if ring.len() > wanted {
+            return Err(libc::EINVAL);
         }
-        Err(code) => Err(code),
+        object.engine.device.enlarge_cq(&mut ring, wanted).map_err(|error| failed("completion queue", &error))?;
+        // SAFETY: the application reads this field; verbs order it with this call only.
+        unsafe { (*object.abi.get()).base.cqe = cqe };
+        Ok(())
     };
     object::code(resize())
 }

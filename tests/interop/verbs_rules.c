@@ -242,6 +242,30 @@ static void unpolled(struct ibv_mr *from, struct ibv_mr *to) {
     NEED("destroy", !ibv_destroy_qp(a) && !ibv_destroy_qp(b) && !ibv_destroy_cq(writes) && !ibv_destroy_cq(receives));
 }
 
+/* A completion queue grows, also while completions come and wait in it; they keep their order. It cannot be smaller than what waits. */
+static void resized(struct ibv_mr *from, struct ibv_mr *to) {
+    enum { WRITES = 3000 };
+    struct ibv_cq *cq = ibv_create_cq(ctx, 1, NULL, NULL, 0);
+    struct ibv_qp *a = make_qp(cq, 0, 0), *b = make_qp(cq, 0, 0);
+    struct ibv_wc wc;
+    uint64_t next = 0;
+    NEED("queue pairs", cq && a && b && !join(a, b));
+    for (int posted = 0; posted < WRITES; posted++) {
+        struct ibv_send_wr wr = {.wr_id = posted, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED}, *bad;
+        int code;
+        if (posted % 1000 == 100) NEED("resize", !ibv_resize_cq(cq, posted + 1000));
+        for (double end = now() + 5; (code = ibv_post_send(a, &wr, &bad)) == ENOMEM && now() < end;) usleep(100);
+        NEED("post", !code);
+    }
+    CHECK("a completion queue grows while completions come", cq->cqe == 3100);
+    usleep(200000);
+    CHECK("  and holds as many as it was asked to", ibv_resize_cq(cq, WRITES - 1) == EINVAL && cq->cqe == 3100 && !ibv_resize_cq(cq, WRITES) && cq->cqe == WRITES);
+    while (one(cq, &wc, 0.5) && wc.wr_id == next && wc.status == IBV_WC_SUCCESS) next++;
+    CHECK("  in their order", next == WRITES);
+    CHECK("  and a queue that is empty shrinks", !ibv_resize_cq(cq, 1) && cq->cqe == 1);
+    NEED("destroy", !ibv_destroy_qp(a) && !ibv_destroy_qp(b) && !ibv_destroy_cq(cq));
+}
+
 /* A step of a queue pair takes its own attributes, all that it needs, and changes nothing where one is missing or too many. */
 static void steps(void) {
     struct ibv_cq *cq = ibv_create_cq(ctx, 64, NULL, NULL, 0);
@@ -516,6 +540,7 @@ int main(void) {
     destroyed();
     granted(from, to);
     unpolled(from, to);
+    resized(from, to);
     steps();
     reconnected(from, to);
     established(from, to);

@@ -433,6 +433,20 @@ impl Device {
         Ok(CompletionRing::new(cq, completions))
     }
 
+    /// Has a completion queue hold at least `depth` completions from now on. Those that can be polled stay, in their order. A queue with
+    /// that much room is left as it is.
+    ///
+    /// # Errors
+    /// The device is closed: what could be polled is lost.
+    pub fn enlarge_cq(&self, ring: &mut CompletionRing, depth: usize) -> Result<(), DeviceError> {
+        if depth <= ring.capacity() {
+            return Ok(());
+        }
+        let (cq, (larger, completions)) = (ring.handle(), spsc::channel(depth));
+        let before = ring.replace(completions);
+        self.call(move |progress| progress.enlarge_cq(cq, larger, before))
+    }
+
     /// Creates a ring of `depth` posts, writes or receive requests, for any QPs whose completions go to `cq`: one
     /// application thread at a time. Writes and receive requests need rings of their own where one may wait for the other.
     ///

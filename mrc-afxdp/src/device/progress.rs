@@ -588,6 +588,23 @@ impl<'s> Progress<'s> {
         Ok(cq)
     }
 
+    /// Completions go to a larger ring, those first that nobody has polled from the one before.
+    pub(super) fn enlarge_cq(
+        &mut self,
+        cq: CqHandle,
+        mut larger: spsc::Sender<Completion>,
+        mut before: spsc::Receiver<Completion>,
+    ) {
+        let Some(sink) = self.sinks.iter_mut().find(|sink| sink.cq == cq) else { return };
+        sink.publish();
+        while let Some(completion) = before.pop() {
+            let staged = larger.stage(completion);
+            debug_assert!(staged.is_ok(), "a larger ring has room for what a smaller one held");
+        }
+        larger.publish();
+        sink.completions = larger;
+    }
+
     pub(super) fn add_work_queue(&mut self, posts: spsc::Receiver<Post>, cq: CqHandle) {
         self.sweep();
         self.sources.push(Source { posts, cq, waiting: None, ended: Vec::new() });

@@ -116,6 +116,21 @@ impl CompletionRing {
         self.completions.drain(max, f)
     }
 
+    /// Completions there are to poll now.
+    pub fn len(&mut self) -> usize {
+        self.completions.len()
+    }
+
+    /// Completions there is room for.
+    pub(super) fn capacity(&self) -> usize {
+        self.completions.capacity()
+    }
+
+    /// Reads from another ring from now on; what it read from before.
+    pub(super) fn replace(&mut self, completions: spsc::Receiver<Completion>) -> spsc::Receiver<Completion> {
+        core::mem::replace(&mut self.completions, completions)
+    }
+
     /// Whether there is nothing to poll now.
     pub fn is_empty(&mut self) -> bool {
         self.completions.is_empty()

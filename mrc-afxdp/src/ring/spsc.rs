@@ -4,7 +4,7 @@
 //! under loom, which that crate does not offer. Its positions are published once per batch.
 
 use super::heap::HeapMem;
-use super::{Consumer, Producer};
+use super::{Consumer, Producer, RingMem as _};
 
 /// The writing end. Dropping it publishes what was pushed and closes the queue.
 #[derive(Debug)]
@@ -90,6 +90,11 @@ impl<T> Receiver<T> {
     /// Entries that were published before this call.
     pub(crate) fn len(&mut self) -> usize {
         self.ring.published() as usize
+    }
+
+    /// Entries there is room for, popped or not.
+    pub(crate) fn capacity(&self) -> usize {
+        self.ring.mem().capacity() as usize
     }
 
     /// Whether there is nothing to pop now.
