@@ -498,7 +498,21 @@ fn too_much_for_memory_is_refused_before_it_is_allocated() {
     let text = "[topology]\nplanes = 8\nt0 = 16\nhosts_per_t0 = 64\n[transport.mrc]\nwindow_packets = 16384\nqps = 256\n\
                 [[workload]]\nkind = \"all-to-all\"\n";
     let error = refusal(text, &[]).to_string();
-    assert!(error.contains("queue pairs need") && error.contains("MiB are free"), "{error}");
+    assert!(error.contains("queue pairs") && error.contains("MiB are free"), "{error}");
+}
+
+/// Nor does a plan take the memory before it is refused. Both of these would need more than a terabyte.
+#[test]
+fn a_plan_that_does_not_fit_is_not_laid_out() {
+    let rounds = "[topology]\nt0 = 8\nhosts_per_t0 = 8\n[[workload]]\nkind = \"all-reduce\"\niterations = 4294967295\n";
+    assert!(refusal(rounds, &[]).to_string().starts_with("test.toml:6: workload[0].iterations: "));
+    let folder = std::env::temp_dir().join(format!("mrc-sim-plan-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::File::create(folder.join("a.goal")).unwrap().set_len(1 << 40).unwrap();
+    let trace = "[[workload]]\nkind = \"trace\"\nfile = \"a.goal\"\n";
+    let error = load_str("test.toml", trace, &folder, &[], None).unwrap_err().to_string();
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert!(error.contains("a.goal: so long a text needs 8388608 MiB, and "), "{error}");
 }
 
 /// With a connection or two, a host itself takes more memory than its queue pairs.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use mrc_core::Instant;
 
 use super::job::{self, SpokenKeys};
+use super::memory::PlanSize;
 use super::rtt::RoundTrip;
 use super::topology::TelemetryKey;
 use super::traffic::Extent;
@@ -100,10 +101,7 @@ const DEFAULT_PARTS: u32 = 8;
 /// Latest time of a scenario, in nanoseconds: 1e12 us.
 pub(super) const LATEST_NS: u64 = 1_000_000_000_000_000;
 
-/// Memory that a message takes in a run, in bytes.
-pub(super) const MESSAGE_BYTES: u64 = 128;
-
-/// The same of a link with its two ports.
+/// Memory that a link with its two ports takes in a run, in bytes.
 const LINK_BYTES: u64 = 1400;
 
 /// Microseconds as nanoseconds; the key's name for the error.
@@ -218,7 +216,7 @@ impl Built {
             spoken.iter().map(|keys| settings(keys, &scenario, (&topology, &links))).collect::<Result<Vec<_>, _>>()?;
         let faults = faults::build(&scenario, &topology, &links)?;
         let jobs = job::place(&scenario, &topology)?;
-        let plan = traffic::build(&scenario, (&topology, &links), &jobs, folder, extent)?;
+        let (plan, size) = traffic::build(&scenario, (&topology, &links), &jobs, folder, extent)?;
         let speaks = job::speaks(&of_job, &jobs, topology.hosts());
         check_mixed(&topology, &plan, &transports, &speaks)?;
         // Queues that are never full need no room for more than there is.
@@ -266,7 +264,7 @@ impl Built {
             stall_ns,
             folder,
         };
-        built.check_memory()?;
+        built.check_memory(size)?;
         Ok(built)
     }
 
@@ -293,7 +291,7 @@ impl Built {
     }
 
     /// Refuses what would not fit into memory before any of it is allocated.
-    fn check_memory(&self) -> Result<(), Problem> {
+    fn check_memory(&self, plan: PlanSize) -> Result<(), Problem> {
         let (mut hosts, mut qps) = (0, 0);
         for (nth, spoken) in self.transports.iter().enumerate() {
             let pairs = self.pairs_of(nth);
@@ -312,13 +310,15 @@ impl Built {
                 TransportSettings::Named(..) => {}
             }
         }
-        let need =
-            hosts + self.plan.messages.len() as u64 * MESSAGE_BYTES + u64::from(self.topology.links()) * LINK_BYTES;
+        let need = hosts + plan.bytes_beside(&self.plan) + u64::from(self.topology.links()) * LINK_BYTES;
         let have = memory::available();
         if need > have {
             let (need, have) = (need >> 20, have >> 20);
-            let all = self.topology.hosts();
-            let message = format_args!("{all} hosts with {qps} queue pairs need {need} MiB, and {have} MiB are free");
+            let (all, PlanSize { messages, edges }) = (self.topology.hosts(), plan);
+            let message = format_args!(
+                "{all} hosts with {qps} queue pairs, {messages} messages and {edges} dependencies need {need} MiB, \
+                 and {have} MiB are free"
+            );
             return Err(Problem::new("workload", message));
         }
         Ok(())

@@ -1,8 +1,56 @@
-//! The memory that a run may take: what is free on this machine, and what the limits of this process leave of it.
+//! The memory that a run may take: what is free on this machine, and what the limits of this process leave of it. And what a plan
+//! takes of it.
 //!
 //! A batch system gives a job a control group, or a limit of its address space. Who takes more is killed without a word.
 
 use std::{fs, path::Path};
+
+use crate::workload::{Edge, Message, Plan};
+
+/// How much of a plan there is.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) struct PlanSize {
+    pub(super) messages: u64,
+    /// Dependencies between messages.
+    pub(super) edges: u64,
+}
+
+/// Memory that a message takes in a run, and a dependency, in bytes.
+const MESSAGE_BYTES: u64 = 128;
+const EDGE_BYTES: u64 = 32;
+
+impl PlanSize {
+    pub(super) fn of(plan: &Plan) -> Self {
+        Self { messages: plan.messages.len() as u64, edges: plan.edges.len() as u64 }
+    }
+
+    pub(super) fn and(self, more: Self) -> Self {
+        Self { messages: self.messages.saturating_add(more.messages), edges: self.edges.saturating_add(more.edges) }
+    }
+
+    /// Memory that it takes in a run beside what `plan` has taken already, in bytes.
+    pub(super) fn bytes_beside(self, plan: &Plan) -> u64 {
+        let all = self.messages.saturating_mul(MESSAGE_BYTES).saturating_add(self.edges.saturating_mul(EDGE_BYTES));
+        let taken = plan.messages.capacity() * size_of::<Message>() + plan.edges.capacity() * size_of::<Edge>();
+        all.saturating_sub(taken as u64)
+    }
+
+    /// Refuses it where it has no room beside `plan`, which is a part of it.
+    pub(super) fn fits_beside(self, plan: &Plan) -> Result<(), String> {
+        let Self { messages, edges } = self;
+        if messages > Plan::MAX_MESSAGES {
+            return Err(format!("{messages} messages; at most {}", Plan::MAX_MESSAGES));
+        }
+        let (need, have) = (self.bytes_beside(plan), available());
+        if need > have {
+            let (need, have) = (need >> 20, have >> 20);
+            return Err(format!(
+                "{messages} messages with {edges} dependencies need {need} MiB, and {have} MiB are free"
+            ));
+        }
+        Ok(())
+    }
+}
 
 /// Bytes that this process can still get; 16 GiB where the system does not say.
 pub(super) fn available() -> u64 {
@@ -73,6 +121,21 @@ mod tests {
         let bytes = below(&root);
         fs::remove_dir_all(root).unwrap();
         bytes
+    }
+
+    #[test]
+    fn dependencies_take_memory_and_what_the_plan_has_taken_counts_once() {
+        let (mut plan, few) = (Plan::default(), PlanSize { messages: 1000, edges: 1000 });
+        assert_eq!(few.bytes_beside(&plan), 160_000);
+        assert_eq!(few.fits_beside(&plan), Ok(()));
+        plan.messages.reserve_exact(1000);
+        plan.edges.reserve_exact(1000);
+        assert_eq!(few.bytes_beside(&plan), 160_000 - 1000 * (size_of::<Message>() + size_of::<Edge>()) as u64);
+        let many = few.and(PlanSize { messages: 0, edges: 1 << 50 });
+        let error = many.fits_beside(&plan).unwrap_err();
+        assert!(error.starts_with("1000 messages with 1125899906843624 dependencies need "), "{error}");
+        let error = PlanSize { messages: 1 << 30, edges: 0 }.fits_beside(&plan).unwrap_err();
+        assert_eq!(error, "1073741824 messages; at most 134217728");
     }
 
     #[test]

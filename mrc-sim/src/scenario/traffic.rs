@@ -1,13 +1,16 @@
 //! `[[workload]]`: from keys to messages.
 
+mod csv;
+
 use std::path::Path;
 
 use mrc_core::Rng;
 
-use super::build::{LATEST_NS, MESSAGE_BYTES, nanos};
+use super::build::{LATEST_NS, nanos};
 use super::foreign::{self, Scale};
 use super::job::Job;
-use super::{LoadOfKey, Problem, Scenario, TraceFormatKey, WorkloadKeys, WorkloadKind, memory};
+use super::memory::PlanSize;
+use super::{LoadOfKey, Problem, Scenario, TraceFormatKey, WorkloadKeys, WorkloadKind};
 use crate::fabric::{LinkId, LinkSpec, Topology};
 use crate::workload::{
     Collective, Group, Load, Message, Pairs, Plan, Poisson, PoissonEnd, Ring, SizeDistribution, Stream,
@@ -42,19 +45,19 @@ pub(super) enum Extent {
     OneRepetition,
 }
 
-/// The messages of a scenario.
+/// The messages of a scenario, and how many there are where not all are laid out.
 pub(super) fn build(
     scenario: &Scenario,
     (topology, links): (&Topology, &[(LinkId, LinkSpec)]),
     jobs: &[Job],
     folder: &Path,
     extent: Extent,
-) -> Result<Plan, Problem> {
+) -> Result<(Plan, PlanSize), Problem> {
     if scenario.workload.is_empty() {
         return Err(Problem::new("workload", "a scenario sends something: add a [[workload]]"));
     }
     let names = names(scenario)?;
-    let mut plan = Plan::default();
+    let (mut plan, mut beyond) = (Plan::default(), PlanSize::default());
     let mut rng = Rng::new(scenario.seed ^ 0x77_6f72_6b6c);
     let all: Vec<u32> = (0..topology.hosts()).collect();
     for (nth, keys) in scenario.workload.iter().enumerate() {
@@ -77,7 +80,7 @@ pub(super) fn build(
             },
         };
         let (messages, edges) = (plan.messages.len(), plan.edges.len());
-        let mut part = Part { keys, name, topology, links, ranks, key, rng: &mut rng, extent };
+        let mut part = Part { keys, name, topology, links, ranks, key, rng: &mut rng, extent, beyond: &mut beyond };
         part.check_keys()?;
         part.add(&mut plan, folder)?;
         part.reply(&mut plan, messages, edges)?;
@@ -87,7 +90,8 @@ pub(super) fn build(
         }
     }
     plan.check(topology.hosts()).map_err(|error| Problem::new("workload", error))?;
-    Ok(plan)
+    let size = PlanSize::of(&plan).and(beyond);
+    Ok((plan, size))
 }
 
 /// Names of all workloads; no two are alike.
@@ -238,22 +242,6 @@ impl WorkloadKind {
     }
 }
 
-/// Names of the columns of our own traces, in their order. A time in another unit is none.
-const COLUMNS: [&[&str]; 4] = [
-    &["start_us", "time_us", "at_us", "start", "time"],
-    &["from", "src", "source", "sender"],
-    &["to", "dst", "dest", "destination", "receiver"],
-    &["bytes", "size", "size_bytes"],
-];
-
-/// Whether a line names the columns, perhaps with one more behind them.
-fn is_head(line: &str) -> bool {
-    let names: Vec<String> =
-        line.split(',').map(|name| name.trim().trim_matches('"').trim().to_ascii_lowercase()).collect();
-    (COLUMNS.len()..=COLUMNS.len() + 1).contains(&names.len())
-        && COLUMNS.iter().zip(&names).all(|(known, name)| known.contains(&name.as_str()))
-}
-
 struct Part<'a> {
     keys: &'a WorkloadKeys,
     name: &'a str,
@@ -265,6 +253,8 @@ struct Part<'a> {
     key: String,
     rng: &'a mut Rng,
     extent: Extent,
+    /// What is not laid out of all workloads so far.
+    beyond: &'a mut PlanSize,
 }
 
 impl Part<'_> {
@@ -329,18 +319,17 @@ impl Part<'_> {
         Ok(Stream { bytes: self.bytes(1 << 20)?, messages, depth, start_ns })
     }
 
-    /// Refuses so many more messages where they have no room, before they take any.
-    fn room(&self, plan: &Plan, key: &str, more: u64) -> Result<(), Problem> {
-        let all = more.saturating_add(plan.messages.len() as u64);
-        let (fit, most) = (memory::available() / MESSAGE_BYTES, Plan::MAX_MESSAGES);
-        if all > most {
-            return Err(self.problem(key, format_args!("{all} messages; at most {most}")));
-        }
-        if all > fit {
-            let message = format_args!("{all} messages; at most {fit} fit into the memory that is free");
-            return Err(self.problem(key, message));
-        }
-        Ok(())
+    /// Refuses so many more messages and dependencies where they have no room, before they take any.
+    fn room(&self, plan: &Plan, key: &str, messages: u64, edges: u64) -> Result<(), Problem> {
+        let all = PlanSize::of(plan).and(*self.beyond).and(PlanSize { messages, edges });
+        all.fits_beside(plan).map_err(|why| self.problem(key, why))
+    }
+
+    /// The same of so many streams.
+    fn room_for_streams(&self, plan: &Plan, stream: &Stream, count: u32) -> Result<(), Problem> {
+        let of_all = |each: u32| u64::from(each) * u64::from(count);
+        let edges = of_all(stream.messages.saturating_sub(stream.depth));
+        self.room(plan, "messages", of_all(stream.messages), edges)
     }
 
     /// First host and number of hosts that take part.
@@ -377,7 +366,7 @@ impl Part<'_> {
                     return Err(self.problem("to", format_args!("{to}: a host does not send to itself")));
                 }
                 let both = keys.bidirectional == Some(true);
-                self.room(plan, "messages", u64::from(stream.messages) * if both { 2 } else { 1 })?;
+                self.room_for_streams(plan, &stream, if both { 2 } else { 1 })?;
                 let group = plan.group(Group::flows(self.name));
                 stream.add(plan, group, from, to);
                 if both {
@@ -387,7 +376,7 @@ impl Part<'_> {
             WorkloadKind::Permutation => {
                 let stream = self.stream()?;
                 let (first, hosts) = self.range(2, 1)?;
-                self.room(plan, "messages", u64::from(stream.messages) * u64::from(hosts))?;
+                self.room_for_streams(plan, &stream, hosts)?;
                 let other_leaf = keys.other_leaf.unwrap_or(true);
                 let (ranks, topology) = (self.ranks, self.topology);
                 let leaf = |rank: u32| if other_leaf { topology.leaf_of(ranks[rank as usize]) } else { rank };
@@ -425,7 +414,7 @@ impl Part<'_> {
             let message = format_args!("{fan_in}: from host {first} on there are {there} senders beside host {to}");
             return Err(self.problem("fan_in", message));
         }
-        self.room(plan, "messages", u64::from(stream.messages) * u64::from(fan_in))?;
+        self.room_for_streams(plan, &stream, fan_in)?;
         let stagger = self.ns("stagger_us", keys.stagger_us)?;
         if stagger.checked_mul(fan_in.into()).is_none_or(|ns| ns > LATEST_NS) {
             return Err(self.problem("stagger_us", format_args!("{fan_in} of them reach beyond 1e12 us")));
@@ -486,10 +475,14 @@ impl Part<'_> {
             compute_ns,
             skew_ns,
         };
-        let messages = collective.messages(&ring);
-        self.room(plan, "iterations", messages)?;
+        let size = |ring: &Ring| (collective.messages(ring), collective.edges(ring));
+        let (messages, edges) = size(&ring);
+        self.room(plan, "iterations", messages, edges)?;
         let iterations = if self.extent == Extent::Whole { iterations } else { 1 };
         let ring = Ring { iterations, ..ring };
+        let laid_out = size(&ring);
+        let beyond = PlanSize { messages: messages - laid_out.0, edges: edges - laid_out.1 };
+        *self.beyond = self.beyond.and(beyond);
         let name = self.name.to_owned();
         collective.add(plan, &name, &ring, self.rng);
         Ok(())
@@ -528,7 +521,7 @@ impl Part<'_> {
             PoissonEnd::Flows(flows) => ("flows", u64::from(flows)),
             PoissonEnd::Duration(ns) => ("duration_us", (ns as f64 / interval_ns * 1.5) as u64),
         };
-        self.room(plan, key, expected)?;
+        self.room(plan, key, expected, 0)?;
         let group = plan.group(Group::flows(self.name));
         let at = plan.messages.len();
         let poisson = Poisson { sizes, interval_ns, start_ns, until };
@@ -625,7 +618,7 @@ impl Part<'_> {
             return Err(self.problem("reply_bytes", format_args!("{bytes}: a message has 1 to {LONGEST} bytes")));
         }
         let requests = plan.messages.len() - at;
-        self.room(plan, "reply_bytes", requests as u64)?;
+        self.room(plan, "reply_bytes", requests as u64, requests as u64)?;
         let measured = plan.group(Group::flows(&format!("{} (answers)", self.name)));
         let mut aside = None;
         for id in at..at + requests {
@@ -716,80 +709,5 @@ impl Part<'_> {
             bytes: factor("scale_bytes", keys.scale_bytes)?,
             time: factor("scale_time", keys.scale_time)?,
         })
-    }
-
-    /// Our own format, from this key: what errors call the text, and the text.
-    fn csv(
-        &self,
-        plan: &mut Plan,
-        (key, path): (&str, &Path),
-        text: &str,
-        group: u16,
-        scale: &Scale,
-    ) -> Result<(), Problem> {
-        // Message of each line, for the lines that name it.
-        let mut ids: Vec<Option<u32>> = Vec::new();
-        let mut waits: Vec<(usize, u32, &str)> = Vec::new();
-        for (nth, line) in text.strip_prefix('\u{feff}').unwrap_or(text).lines().enumerate() {
-            let line = line.trim();
-            // A table may name its columns, which have one order.
-            let begins = |first: char| first.is_ascii_alphabetic() || first == '"';
-            let head = ids.iter().all(Option::is_none) && line.starts_with(begins);
-            if head && !is_head(line) {
-                let columns = COLUMNS.map(|names| names[0]).join(",");
-                let line = foreign::excerpt(line);
-                let message = format_args!("{}:{}: `{line}`: the columns are {columns}", path.display(), nth + 1);
-                return Err(self.problem(key, message));
-            }
-            if line.is_empty() || line.starts_with('#') || head {
-                ids.push(None);
-                continue;
-            }
-            let bad = || {
-                let (form, line) = ("start_us,from,to,bytes[,lines to wait for]", foreign::excerpt(line));
-                self.problem(key, format_args!("{}:{}: `{line}` is not {form}", path.display(), nth + 1))
-            };
-            let parts: Vec<&str> = line.split(',').map(str::trim).collect();
-            let ([start, src, dst, bytes] | [start, src, dst, bytes, _]) = parts[..] else { return Err(bad()) };
-            let of_line = |why| self.problem(key, format_args!("{}:{}: {why}", path.display(), nth + 1));
-            let start = start.parse::<f64>().map_err(|_| bad())?;
-            if !(0.0..=1e12).contains(&start) {
-                return Err(of_line(format!("start_us {start}: allowed are 0 to 1e12 us")));
-            }
-            let number = |text: &str| text.parse::<u32>().map_err(|_| bad());
-            let (from, to, bytes) = (number(src)?, number(dst)?, bytes.parse::<u64>().map_err(|_| bad())?);
-            let (src, dst, last) = (scale.host(from), scale.host(to), self.all() - 1);
-            if src > last || dst > last || from == to {
-                let why = format!("from {src} to {dst}: hosts are 0 to {last} and do not send to themselves");
-                return Err(of_line(why));
-            }
-            if bytes == 0 {
-                return Err(of_line(format!("{bytes}: a message has 1 to {LONGEST} bytes")));
-            }
-            // What stays within a host takes no time.
-            let bytes = if src == dst { 0 } else { scale.bytes_of(bytes).map_err(of_line)? };
-            let delay_ns = scale.ns_of((start * 1e3).round() as u64);
-            let message = Message { src, dst, bytes, group, iteration: 0, delay_ns };
-            let id = plan.push(message);
-            ids.push(Some(id));
-            if let Some(after) = parts.get(4) {
-                waits.push((nth, id, after));
-            }
-        }
-        if ids.iter().flatten().all(|&id| plan.messages[id as usize].is_compute()) {
-            return Err(self.problem(key, format_args!("{} holds no message", path.display())));
-        }
-        for (nth, id, after) in waits {
-            for line in after.split_whitespace() {
-                let first = line.parse::<usize>().ok().and_then(|line| *ids.get(line.wrapping_sub(1))?);
-                let Some(first) = first else {
-                    let line = foreign::excerpt(line);
-                    let place = format_args!("{}:{}: line `{line}` holds no message", path.display(), nth + 1);
-                    return Err(self.problem(key, place));
-                };
-                plan.after_delivery(first, id);
-            }
-        }
-        Ok(())
     }
 }

@@ -143,25 +143,57 @@ impl Collective {
 
     /// Messages of all iterations.
     pub fn messages(self, ring: &Ring) -> u64 {
-        let (ranks, channels) = (u64::from(ring.ranks), u64::from(ring.channels));
-        let each = match self {
-            Self::AllToAll => {
-                let iterations = u64::from(ring.iterations);
-                let gathered = iterations.saturating_sub(1) * u64::from(self.gathers(ring, 1));
-                return ranks * ((ranks - 1) * iterations + gathered);
-            }
-            Self::SendRecv => ranks,
+        let (ranks, channels) = (u128::from(ring.ranks), u128::from(ring.channels));
+        // Of one iteration, and what each one behind the first has beside them.
+        let (within, between) = match self {
+            Self::AllToAll => (ranks * (ranks - 1), ranks * u128::from(self.gathers(ring, 1))),
+            Self::SendRecv => (ranks, 0),
             // With the computation of every rank.
-            Self::Tree => 2 * (ranks - 1) * channels + ranks,
-            Self::Broadcast => (ranks - 1) * channels + ranks,
+            Self::Tree => (2 * (ranks - 1) * channels + ranks, 0),
+            Self::Broadcast => ((ranks - 1) * channels + ranks, 0),
             _ => {
-                let steps: u64 = self.phases(ring).iter().map(|phase| u64::from(phase.steps)).sum();
-                let iterations = u64::from(ring.iterations);
                 // With the computation of every rank, where ranks differ.
-                return ranks * (steps * channels * iterations + iterations - u64::from(!ring.ranks_differ(0)));
+                let computed = ranks * u128::from(ring.ranks_differ(0));
+                (ranks * channels * self.steps(ring) + computed, ranks - computed)
             }
         };
-        each * u64::from(ring.iterations)
+        in_all(ring, within, between)
+    }
+
+    /// Dependencies between the messages of all iterations.
+    pub fn edges(self, ring: &Ring) -> u64 {
+        let (ranks, channels) = (u128::from(ring.ranks), u128::from(ring.channels));
+        let below_root = (ranks - 1).min(2);
+        // As of messages.
+        let (within, between) = match self {
+            Self::AllToAll => {
+                let at_once = u128::from(ring.concurrency).min(ranks - 1);
+                let begins = if self.gathers(ring, 1) { ranks - 1 + at_once } else { at_once * (ranks - 1) };
+                (ranks * (ranks - 1 - at_once), ranks * begins)
+            }
+            Self::SendRecv => (0, ranks),
+            Self::Tree => {
+                let up = 2 * (ranks - 1) - below_root;
+                let down = below_root * (1 + below_root) + ranks - 1 - below_root;
+                (channels * (up + down), channels * (below_root + ranks - 1))
+            }
+            Self::Broadcast => {
+                let down = below_root + 2 * (ranks - 1 - below_root);
+                (channels * down, channels * (ranks - 1 + ranks + below_root))
+            }
+            _ => {
+                let first = ranks * channels;
+                let messages = first * self.steps(ring);
+                let computed = messages * u128::from(ring.ranks_differ(0));
+                (messages - first + computed, first + messages - computed)
+            }
+        };
+        in_all(ring, within, between)
+    }
+
+    /// Steps of the rings of one iteration.
+    fn steps(self, ring: &Ring) -> u128 {
+        self.phases(ring).iter().map(|phase| u128::from(phase.steps)).sum()
     }
 
     /// Adds the operation to a plan as group `name`. `rng` draws who is how late; without skew nothing is drawn.
@@ -278,6 +310,12 @@ impl Collective {
             before = last;
         }
     }
+}
+
+/// What all iterations have, of which each one has `within`, and each one behind the first `between` as well.
+fn in_all(ring: &Ring, within: u128, between: u128) -> u64 {
+    let iterations = u128::from(ring.iterations);
+    u64::try_from(within * iterations + between * iterations.saturating_sub(1)).unwrap_or(u64::MAX)
 }
 
 /// A binary tree over ranks: those below `n` are `2n + 1` and `2n + 2`, counted from the other end if mirrored.
@@ -476,6 +514,31 @@ mod tests {
             }
             assert_eq!(plan.groups[0].compute_ns, 50, "skew is no computation: bandwidth counts it");
         }
+    }
+
+    /// Who lays out a plan knows before how much memory it takes.
+    #[test]
+    fn messages_and_dependencies_are_reckoned_before_they_are_there() {
+        use Collective::*;
+        let all = [AllReduce, AllGather, ReduceScatter, AllToAll, SendRecv, Hierarchical, Tree, Broadcast];
+        let numbers = |ranks| [1, 2, 5].map(|iterations| (ranks, iterations));
+        for (ranks, iterations) in (2..9).flat_map(numbers) {
+            for (channels, concurrency, skew_ns) in [(1, u32::MAX, 0), (3, 1, 7), (2, 2, 0)] {
+                for group in (1..=ranks).filter(|group| ranks % group == 0) {
+                    let ring =
+                        Ring { ranks, iterations, channels, concurrency, skew_ns, group, first: 0, stride: 1, ..RING };
+                    for collective in all {
+                        let mut plan = Plan::default();
+                        collective.add(&mut plan, "c", &ring, &mut Rng::new(1));
+                        let (messages, edges) = (plan.messages.len() as u64, plan.edges.len() as u64);
+                        let reckoned = (collective.messages(&ring), collective.edges(&ring));
+                        assert_eq!(reckoned, (messages, edges), "{collective:?} {ring:?}");
+                    }
+                }
+            }
+        }
+        let most = Ring { ranks: 1 << 20, channels: 256, iterations: u32::MAX, group: 1, ..RING };
+        assert_eq!(all.map(|collective| collective.messages(&most) > 1 << 40), [true; 8]);
     }
 
     #[test]

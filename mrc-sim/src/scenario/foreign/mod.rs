@@ -11,9 +11,13 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::fmt;
 use std::path::Path;
 
+use super::memory::{self, PlanSize};
 use crate::workload::{GroupId, Message, MessageId, Plan};
 
 pub(super) use htsim::topology;
+
+/// Messages of a trace between two looks at the memory that is left: a collective of many ranks is one operation of each.
+const CHECKED: usize = 1 << 16;
 
 /// A trace that cannot be read, and where.
 pub(super) type Bad = String;
@@ -124,11 +128,19 @@ impl Scale {
     }
 }
 
+/// Memory that a trace takes until it is a plan, for each byte of its text.
+const TEXT_MEMORY: u64 = 8;
+
 /// The text of a trace or a topology.
 ///
 /// # Errors
-/// What the system says, or in which line something is no text.
+/// What the system says, in which line something is no text, or that it has no room.
 pub(super) fn text(path: &Path) -> Result<String, Bad> {
+    let need = std::fs::metadata(path).map_or(0, |file| file.len()).saturating_mul(TEXT_MEMORY);
+    let have = memory::available();
+    if need > have {
+        return Err(format!("so long a text needs {} MiB, and {} MiB are free", need >> 20, have >> 20));
+    }
     let bytes = std::fs::read(path).map_err(|error| error.to_string())?;
     String::from_utf8(bytes).map_err(|error| {
         let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
@@ -201,6 +213,9 @@ impl<'a> Weaver<'a> {
         let of = |why| format!("{at}: rank {from} to rank {to}: {why}");
         // What stays within a host needs no network.
         let bytes = if src == dst { 0 } else { self.scale.bytes_of(bytes).map_err(of)? };
+        if self.plan.messages.len().is_multiple_of(CHECKED) {
+            PlanSize::of(self.plan).fits_beside(self.plan)?;
+        }
         Ok(self.plan.push(Message { src, dst, bytes, group: self.group, iteration: 0, delay_ns: 0 }))
     }
 
