@@ -176,6 +176,29 @@ fn a_send_that_never_begins_is_for_one_receive_alone() {
     assert!(error.contains("line 3: rank 0 receives what line 17 of rank 2 sends, and operations"), "{error}");
 }
 
+/// A broken trace of tens of thousands of operations is refused as quickly as a whole one is read.
+#[test]
+fn long_traces_with_receives_from_any_rank_are_matched_in_time() {
+    let many = 30_000;
+    // The sends wait for the last receive, and there is one too few.
+    let sends: String =
+        (0..many - 1).map(|nth| format!("s{nth}: send 8b to 1 tag {nth}\ns{nth} requires r\n")).collect();
+    let receives: String = (0..many).map(|nth| format!("r{nth}: recv 8b from -1 tag -1\n")).collect();
+    let text = format!(
+        "num_ranks 2\nrank 0 {{\nr: recv 8b from 1\n{sends}}}\nrank 1 {{\n{receives}s: send 8b to 0\ns requires r{}\n}}\n",
+        many - 1
+    );
+    let begin = std::time::Instant::now();
+    let error = goal("wildcards", &text).unwrap_err().to_string();
+    assert!(error.contains("rank 1 receives from any rank with any tag what nobody sends"), "{error}");
+    // Nobody takes them in the order in which they come.
+    let sends: String = (0..many).map(|nth| format!("send 8b to 1 tag {nth}\n")).collect();
+    let receives: String = (0..many).rev().map(|nth| format!("recv 8b from -1 tag {nth}\n")).collect();
+    let text = format!("num_ranks 2\nrank 0 {{\n{sends}}}\nrank 1 {{\n{receives}}}\n");
+    assert_eq!(goal("reversed", &text).unwrap_or_else(|error| panic!("{error}")).plan.messages.len(), many);
+    assert!(begin.elapsed().as_secs() < 10, "{:?}", begin.elapsed());
+}
+
 #[test]
 fn ranks_of_our_own_traces_share_hosts_too() {
     let trace = "[[workload]]\nkind = \"trace\"\nlines = \"0,0,1,100\\n0,1,2,1000,1\"\nranks_per_host = 2\n";

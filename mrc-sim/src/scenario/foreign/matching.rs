@@ -2,7 +2,7 @@
 //! operations run once, as on a network that takes no time; that order is the trace's.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 use super::{Bad, Op, Origin, What};
 
@@ -33,11 +33,78 @@ pub(super) fn unsent(at: Origin, rank: u32, from: Option<u32>, tag: Option<u64>)
     format!("{at}: rank {rank} receives from {from} with {tag} what nobody sends")
 }
 
-/// A receive without a message: its place, from whom, with which tag.
-type Waiting = (usize, Option<u32>, Option<u64>);
+/// What a receive asks for: from whom, with which tag; `None` for any.
+type Wanted = (Option<u32>, Option<u64>);
+
+/// What receives may ask for that take a message of this sender with this tag.
+fn wanted(sender: u32, tag: u64) -> [Wanted; 4] {
+    [(Some(sender), Some(tag)), (Some(sender), None), (None, Some(tag)), (None, None)]
+}
+
+/// A receive without a message: its place, and what it asks for.
+type Waiting = (usize, Wanted);
 
 /// A send that never began: its rank, its tag, its place in the rank.
 type Held = (u32, u64, usize);
+
+/// Receives of a rank that wait, by what they ask for; with the turn in which each one began.
+#[derive(Clone, Default)]
+struct Receives {
+    turns: usize,
+    by: BTreeMap<Wanted, VecDeque<(usize, usize)>>,
+}
+
+impl Receives {
+    fn push(&mut self, nth: usize, wanted: Wanted) {
+        self.turns += 1;
+        self.by.entry(wanted).or_default().push_back((self.turns, nth));
+    }
+
+    /// Takes out the first one that takes a message of this sender with this tag.
+    fn take(&mut self, sender: u32, tag: u64) -> Option<usize> {
+        let first = |wanted: Wanted| Some((*self.by.get(&wanted)?.front()?, wanted));
+        let (_, wanted) = wanted(sender, tag).into_iter().filter_map(first).min()?;
+        self.by.get_mut(&wanted)?.pop_front().map(|(_, nth)| nth)
+    }
+
+    /// Those that are left, first come first.
+    fn in_order(&self) -> Vec<Waiting> {
+        let each = |(&wanted, of): (&Wanted, &VecDeque<(usize, usize)>)| {
+            of.iter().map(|&(turn, nth)| (turn, (nth, wanted))).collect::<Vec<_>>()
+        };
+        let mut all: Vec<(usize, Waiting)> = self.by.iter().flat_map(each).collect();
+        all.sort_unstable();
+        all.into_iter().map(|(_, waiting)| waiting).collect()
+    }
+}
+
+/// Messages to a rank that no receive has taken.
+#[derive(Clone, Default)]
+struct Sends {
+    /// Sender and send of each message; `None` of those that are taken.
+    all: Vec<Option<(u32, usize)>>,
+    /// Those that fit what a receive may ask for, first come first, with some that are taken.
+    by: BTreeMap<Wanted, VecDeque<usize>>,
+}
+
+impl Sends {
+    fn push(&mut self, sender: u32, tag: u64, nth: usize) {
+        for wanted in wanted(sender, tag) {
+            self.by.entry(wanted).or_default().push_back(self.all.len());
+        }
+        self.all.push(Some((sender, nth)));
+    }
+
+    fn take(&mut self, wanted: Wanted) -> Option<(u32, usize)> {
+        let fitting = self.by.get_mut(&wanted)?;
+        while let Some(at) = fitting.pop_front() {
+            if let Some(message) = self.all[at].take() {
+                return Some(message);
+            }
+        }
+        None
+    }
+}
 
 struct Run<'a> {
     ranks: &'a [Vec<Op>],
@@ -48,8 +115,8 @@ struct Run<'a> {
     after: Vec<Vec<Vec<usize>>>,
     beside: Vec<Vec<Vec<usize>>>,
     /// By rank: receives without a message, and messages that no receive has taken (sender, tag, send).
-    waiting: Vec<VecDeque<Waiting>>,
-    arrived: Vec<VecDeque<(u32, u64, usize)>>,
+    waiting: Vec<Receives>,
+    arrived: Vec<Sends>,
     taken: Vec<(Place, Place)>,
 }
 
@@ -74,8 +141,8 @@ impl<'a> Run<'a> {
             waits,
             after,
             beside,
-            waiting: vec![VecDeque::new(); ranks.len()],
-            arrived: vec![VecDeque::new(); ranks.len()],
+            waiting: vec![Receives::default(); ranks.len()],
+            arrived: vec![Sends::default(); ranks.len()],
             taken: Vec::new(),
         }
     }
@@ -90,20 +157,15 @@ impl<'a> Run<'a> {
             What::Send { to, tag, .. } => {
                 self.turns.push(Reverse((now, place, true)));
                 let Some(waiting) = self.waiting.get_mut(to as usize) else { return };
-                let takes = waiting.iter().position(|&(_, from, wanted)| fits(from, wanted, rank, tag));
-                match takes.and_then(|at| waiting.remove(at)) {
-                    Some((receive, ..)) => self.take(now, (to, receive), place),
-                    None => self.arrived[to as usize].push_back((rank, tag, nth)),
+                match waiting.take(rank, tag) {
+                    Some(receive) => self.take(now, (to, receive), place),
+                    None => self.arrived[to as usize].push(rank, tag, nth),
                 }
             }
-            What::Receive { from, tag } => {
-                let arrived = &mut self.arrived[rank as usize];
-                let there = arrived.iter().position(|&(sender, sent, _)| fits(from, tag, sender, sent));
-                match there.and_then(|at| arrived.remove(at)) {
-                    Some((sender, _, send)) => self.take(now, place, (sender, send)),
-                    None => self.waiting[rank as usize].push_back((nth, from, tag)),
-                }
-            }
+            What::Receive { from, tag } => match self.arrived[rank as usize].take((from, tag)) {
+                Some(send) => self.take(now, place, send),
+                None => self.waiting[rank as usize].push(nth, (from, tag)),
+            },
         }
     }
 
@@ -129,11 +191,12 @@ impl<'a> Run<'a> {
         let at = |(rank, nth): Place| self.ranks[rank as usize][nth].at;
         let mut circle = None;
         for ((rank, waiting), held) in (0u32..).zip(&self.waiting).zip(&held) {
-            let sends = match one_each(waiting, held) {
-                Ok(sends) => sends,
-                Err((nth, from, tag)) => return Some(unsent(at((rank, nth)), rank, from, tag)),
+            let waiting = waiting.in_order();
+            let send = match first_of_one_each(&waiting, held) {
+                Ok(send) => send,
+                Err((nth, (from, tag))) => return Some(unsent(at((rank, nth)), rank, from, tag)),
             };
-            if let (Some(&(receive, ..)), Some(&(sender, _, send))) = (waiting.front(), sends.first()) {
+            if let (Some(&(receive, _)), Some((sender, _, send))) = (waiting.first(), send) {
                 circle.get_or_insert(((rank, receive), (sender, send)));
             }
         }
@@ -162,48 +225,164 @@ impl<'a> Run<'a> {
     }
 }
 
-/// For each receive of a rank a send of its own (a matching of the two, by augmenting paths).
+/// Finds for each receive of a rank a send of its own (a matching of the two, by augmenting paths). Returns that of the first one.
 ///
 /// # Errors
 /// The first receive for which no send is left, however those before it share the sends.
-fn one_each(waiting: &VecDeque<Waiting>, held: &[Held]) -> Result<Vec<Held>, Waiting> {
-    // By send: the receive that has it. By receive: its send.
-    let mut owner: Vec<Option<usize>> = vec![None; held.len()];
-    let mut gets: Vec<usize> = Vec::with_capacity(waiting.len());
-    for (new, &receive) in waiting.iter().enumerate() {
-        // By send: the receive that would take it. Receives whose sends others would take look for another one in turn.
-        let mut taker: Vec<Option<usize>> = vec![None; held.len()];
-        let mut looking = VecDeque::from([new]);
-        let mut free = None;
-        while let Some(at) = looking.pop_front().filter(|_| free.is_none()) {
-            let (_, from, tag) = waiting[at];
-            for (send, &(sender, sent, _)) in held.iter().enumerate() {
-                if taker[send].is_some() || !fits(from, tag, sender, sent) {
-                    continue;
-                }
-                taker[send] = Some(at);
-                let Some(other) = owner[send] else {
-                    free = Some(send);
-                    break;
-                };
-                looking.push_back(other);
-            }
-        }
-        let mut send = free.ok_or(receive)?;
-        gets.push(send);
-        while let Some(at) = taker[send] {
-            owner[send] = Some(at);
-            let before = std::mem::replace(&mut gets[at], send);
-            if at == new {
-                break;
-            }
-            send = before;
+fn first_of_one_each(waiting: &[Waiting], held: &[Held]) -> Result<Option<Held>, Waiting> {
+    let mut kinds = Kinds::new(waiting, held);
+    for &receive in waiting {
+        if !kinds.give(kinds.receives[&receive.1]) {
+            return Err(receive);
         }
     }
-    Ok(gets.into_iter().map(|send| held[send]).collect())
+    let Some((_, wanted)) = waiting.first() else { return Ok(None) };
+    let kind = kinds.receives[wanted];
+    Ok(kinds.sends.iter().find(|sends| sends.given.contains_key(&kind)).map(|sends| sends.first))
 }
 
-/// Whether a receive from these, `None` for any, takes a message of this sender with this tag.
-fn fits(from: Option<u32>, wanted: Option<u64>, sender: u32, tag: u64) -> bool {
-    from.is_none_or(|from| from == sender) && wanted.is_none_or(|wanted| wanted == tag)
+/// Sends of one sender with one tag.
+struct SendKind {
+    first: Held,
+    free: usize,
+    /// How many of them receives have, by kind of receive.
+    given: BTreeMap<usize, usize>,
+}
+
+/// Sends and receives by kind. What is alike is counted, and a kind of sends fits four kinds of receives at most, so that long traces
+/// take no more time than their length.
+struct Kinds {
+    sends: Vec<SendKind>,
+    receives: BTreeMap<Wanted, usize>,
+    /// By kind of receive: kinds of sends that fit, and the first of them that may be free.
+    fitting: Vec<(Vec<usize>, usize)>,
+}
+
+impl Kinds {
+    fn new(waiting: &[Waiting], held: &[Held]) -> Self {
+        let mut receives = BTreeMap::new();
+        for &(_, wanted) in waiting {
+            let new = receives.len();
+            receives.entry(wanted).or_insert(new);
+        }
+        let mut fitting = vec![(Vec::new(), 0); receives.len()];
+        let (mut sends, mut known): (Vec<SendKind>, BTreeMap<(u32, u64), usize>) = Default::default();
+        for &send in held {
+            let (sender, tag, _) = send;
+            let kind = *known.entry((sender, tag)).or_insert(sends.len());
+            if kind == sends.len() {
+                sends.push(SendKind { first: send, free: 0, given: BTreeMap::new() });
+                let takers = wanted(sender, tag).into_iter().filter_map(|wanted| receives.get(&wanted));
+                takers.for_each(|&receive| fitting[receive].0.push(kind));
+            }
+            sends[kind].free += 1;
+        }
+        Self { sends, receives, fitting }
+    }
+
+    /// Gives one more receive of this kind a send; whether there is one.
+    fn give(&mut self, receive: usize) -> bool {
+        let (kinds, next) = &mut self.fitting[receive];
+        while let Some(&kind) = kinds.get(*next) {
+            let sends = &mut self.sends[kind];
+            if sends.free > 0 {
+                sends.free -= 1;
+                *sends.given.entry(receive).or_default() += 1;
+                return true;
+            }
+            *next += 1;
+        }
+        self.move_for(receive)
+    }
+
+    /// The same where others have all that fit: one of them takes another send, in whose place a third one may have to.
+    fn move_for(&mut self, receive: usize) -> bool {
+        // By kind of sends: the receives that would take one of them. By kind of receives: the sends of which they would give up one.
+        let mut taker: Vec<Option<usize>> = vec![None; self.sends.len()];
+        let mut gives_up: Vec<Option<usize>> = vec![None; self.fitting.len()];
+        let mut looking = VecDeque::from([receive]);
+        let mut free = None;
+        while let Some(at) = looking.pop_front().filter(|_| free.is_none()) {
+            for &kind in &self.fitting[at].0 {
+                if taker[kind].is_some() {
+                    continue;
+                }
+                taker[kind] = Some(at);
+                if self.sends[kind].free > 0 {
+                    free = Some(kind);
+                    break;
+                }
+                for &other in self.sends[kind].given.keys() {
+                    if other != receive && gives_up[other].is_none() {
+                        gives_up[other] = Some(kind);
+                        looking.push_back(other);
+                    }
+                }
+            }
+        }
+        let Some(mut kind) = free else { return false };
+        self.sends[kind].free -= 1;
+        while let Some(at) = taker[kind] {
+            *self.sends[kind].given.entry(at).or_default() += 1;
+            let Some(before) = gives_up[at] else { break };
+            kind = before;
+            let given = &mut self.sends[kind].given;
+            match given.get_mut(&at) {
+                Some(count) if *count > 1 => *count -= 1,
+                _ => {
+                    given.remove(&at);
+                }
+            }
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mrc_core::Rng;
+
+    use super::*;
+
+    /// Whether all of these receives can have a send of their own: one after the other takes any, and goes back where none is left.
+    fn fit(waiting: &[Waiting], held: &[Held], taken: &mut Vec<usize>) -> bool {
+        let Some((&(_, asks), rest)) = waiting.split_first() else { return true };
+        (0..held.len()).any(|nth| {
+            if taken.contains(&nth) || !wanted(held[nth].0, held[nth].1).contains(&asks) {
+                return false;
+            }
+            taken.push(nth);
+            let all = fit(rest, held, taken);
+            taken.pop();
+            all
+        })
+    }
+
+    #[test]
+    fn receives_share_their_sends_wherever_that_is_possible() {
+        let mut rng = Rng::new(5);
+        let mut refused = 0;
+        for _ in 0..3_000 {
+            let held: Vec<Held> =
+                (0..rng.below(6) as usize).map(|nth| (rng.below(2), rng.below(3).into(), nth)).collect();
+            let ask = |rng: &mut Rng| {
+                let (from, tag) = (rng.below(3), u64::from(rng.below(4)));
+                ((from < 2).then_some(from), (tag < 3).then_some(tag))
+            };
+            let waiting: Vec<Waiting> = (0..rng.below(6) as usize).map(|nth| (nth, ask(&mut rng))).collect();
+            let first_left = (0..waiting.len()).find(|&nth| !fit(&waiting[..=nth], &held, &mut Vec::new()));
+            match first_of_one_each(&waiting, &held) {
+                Err((nth, _)) => assert_eq!(Some(nth), first_left, "{waiting:?} {held:?}"),
+                Ok(None) => assert!(waiting.is_empty(), "{waiting:?} {held:?}"),
+                Ok(Some(send)) => {
+                    assert_eq!(first_left, None, "{waiting:?} {held:?}");
+                    let others: Vec<Held> = held.iter().copied().filter(|&other| other != send).collect();
+                    assert!(wanted(send.0, send.1).contains(&waiting[0].1), "{waiting:?} {held:?}");
+                    assert!(fit(&waiting[1..], &others, &mut Vec::new()), "{waiting:?} {held:?}");
+                }
+            }
+            refused += u32::from(first_left.is_some());
+        }
+        assert!((500..2_500).contains(&refused), "{refused}");
+    }
 }
