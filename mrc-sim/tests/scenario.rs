@@ -49,6 +49,15 @@ fn every_ready_scenario_loads() {
     assert!(files >= 6, "{files}");
 }
 
+/// What the file does not say has room for what it says.
+#[test]
+fn queues_that_a_file_leaves_out_hold_a_full_packet() {
+    let queue = |text: &str| built(&format!("{text}{STREAM}")).topology.queue().data_bytes;
+    assert_eq!(queue("[transport.mrc]\nbase_rtt_us = 0.001\n"), 4096 + 142);
+    let datagrams = "[topology]\nhost_gbps = 0.5\n[transport]\nkind = \"line-rate\"\nparams.mtu = 9000\n";
+    assert!(queue(datagrams) > 9000);
+}
+
 #[test]
 fn a_stream_fills_the_link() {
     let results = results(STREAM);

@@ -104,13 +104,16 @@ pub(super) fn build(scenario: &Scenario, topology: &Topology, base_rtt_ns: u64) 
     let pfc = keys.pfc.unwrap_or(defaults.pfc);
     // What PFC lets in bounds a lossless queue: a limit of its own would drop what senders were allowed to send.
     let unbounded = pfc.then_some(u32::MAX / 2);
-    let data_bytes = keys.data_bytes.or(unbounded).or(defaults.data_bytes).unwrap_or(defaults.control_bytes);
     let full = full_packet(scenario);
+    // What the file leaves out has room for a packet, whatever it follows from.
+    let data_by_default = defaults.data_bytes.unwrap_or(defaults.control_bytes).max(full);
+    let data_bytes = keys.data_bytes.or(unbounded).unwrap_or(data_by_default);
     if data_bytes < full {
         let message = format_args!("{data_bytes}: a full packet has {full} bytes; at least as many");
         return Err(Problem::new("queue.data_bytes", message));
     }
-    let control_bytes = keys.control_bytes.or(keys.data_bytes).unwrap_or(defaults.control_bytes);
+    let control_by_default = defaults.control_bytes.max(keys.trimmed_bytes);
+    let control_bytes = keys.control_bytes.or(keys.data_bytes).unwrap_or(control_by_default);
     if control_bytes < keys.trimmed_bytes {
         let message = format_args!("{control_bytes}: at least one packet of trimmed_bytes, {}", keys.trimmed_bytes);
         return Err(Problem::new("queue.control_bytes", message));
