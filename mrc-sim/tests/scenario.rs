@@ -356,6 +356,11 @@ fn mistakes_are_named_with_file_line_and_key() {
             "test.toml:3: transport.mrc.data_overhead_bytes: ",
             "1 to 65536",
         ),
+        (
+            "[topology]\nshape = \"dumbbell\"\n[[fault]]\nkind = \"transceiver\"\n",
+            "test.toml:4: fault[0].kind: ",
+            "no leaf has links to switches above it",
+        ),
         ("[[fault]]\nkind = \"transceiver\"\ntier = \"any\"\n", "test.toml:3: fault[0].tier: ", "fabric or host"),
         ("[[fault]]\nfor_us = 1\ntimes = 65536\nevery_us = 1e12\n", "test.toml:4: fault[0].every_us: ", "beyond 1e12"),
         ("[[fault]]\nstagger_us = 1e12\n", "test.toml:2: fault[0].stagger_us: ", "beyond 1e12"),

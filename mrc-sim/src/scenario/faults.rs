@@ -251,6 +251,10 @@ fn transceivers(
         of_leaf.retain(|links| !links.is_empty());
     }
     let width = of_leaf.iter().map(Vec::len).min().unwrap_or(0) as u32;
+    if width == 0 {
+        let message = "no leaf has links to switches above it; with tier = \"host\" those to hosts are struck";
+        return Err(Problem::new(at("kind"), message));
+    }
     if lanes == 0 || lanes > width {
         return Err(Problem::new(at("lanes"), format_args!("{lanes}: a leaf has {width} links there; 1 to {width}")));
     }
