@@ -49,6 +49,14 @@ fn every_ready_scenario_loads() {
     assert!(files >= 6, "{files}");
 }
 
+/// 1.001 us are 1000.9999999999999 ns in binary fractions.
+#[test]
+fn a_run_ends_in_the_nanosecond_that_its_file_says() {
+    let results = results(&format!("limit_us = 1.001\nbin_us = 0.1\n{STREAM}"));
+    assert_eq!((results.end_us, results.timeline.at_us.last()), (1.001, Some(&1.001)));
+    assert!(results.diagnosis.unwrap().starts_with("limit_us = 1.001 ended the run at 1.001 us"));
+}
+
 /// What the file does not say has room for what it says.
 #[test]
 fn queues_that_a_file_leaves_out_hold_a_full_packet() {

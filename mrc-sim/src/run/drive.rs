@@ -10,7 +10,7 @@ use mrc_core::Instant;
 use super::bad_path::BadLinks;
 use super::load::Loads;
 use super::results::{LossCounts, PathSample, QueueSample, Results, RunEnd, Timeline};
-use super::{Outcome, RunError, limit, summary};
+use super::{Outcome, RunError, limit, nanos, summary};
 use crate::fabric::{LinkId, Parts, Sim, Tap, Tier, TierQueue};
 use crate::host::{Transport, TransportCounters};
 use crate::scenario::{Built, UntilKey, no_link};
@@ -218,7 +218,7 @@ struct Sampler {
 
 impl Sampler {
     fn new<T: Transport>(sim: &Parts<T>, built: &Built, links: bool) -> Self {
-        let step_ns = (built.scenario.sample_us.unwrap_or(built.scenario.bin_us) * 1e3).max(1.0) as u64;
+        let step_ns = nanos(built.scenario.sample_us.unwrap_or(built.scenario.bin_us));
         let ends = built.pairs.iter().map(|pair| 2 * pair.connections as usize).sum::<usize>();
         let paths = ends <= MOST_PATHS;
         let timeline = Timeline { bin_us: built.scenario.bin_us, ..Timeline::default() };

@@ -118,14 +118,19 @@ pub fn run_hosts<T: Transport + Send>(
     options: &Options,
     progress: &mut dyn FnMut(&Progress),
 ) -> Result<Outcome, RunError> {
-    let bin_ns = (built.scenario.bin_us * 1e3).round().max(1.0) as u64;
+    let bin_ns = nanos(built.scenario.bin_us);
     let exchanges = Exchange::of_parts(built.plan.clone(), built.partition.firsts(), bin_ns);
     let seed = built.scenario.seed;
     let sim = Parts::new(&built.topology, seed, &built.partition, exchanges, hosts, options.threads)?;
     drive::drive(sim, built, options, progress)
 }
 
+/// A time of a scenario in whole nanoseconds, at least one.
+fn nanos(us: f64) -> u64 {
+    (us * 1e3).round().max(1.0) as u64
+}
+
 /// The end of a run, in virtual time.
 fn limit(built: &Built) -> Instant {
-    Instant::from_nanos((built.scenario.limit_us * 1e3) as u64)
+    Instant::from_nanos(nanos(built.scenario.limit_us))
 }
