@@ -67,9 +67,14 @@ fn sweep(name: &str, more: &[&str]) -> (PathBuf, Output) {
 
 fn digests(output: &Output) -> Vec<(String, String)> {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let lines: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let summary: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let text = |line: &serde_json::Value, key: &str| line[key].as_str().expect("a string").to_owned();
-    lines.as_array().expect("a list").iter().map(|line| (text(line, "name"), text(line, "digest"))).collect()
+    summary["points"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|line| (text(line, "name"), text(line, "digest")))
+        .collect()
 }
 
 #[test]

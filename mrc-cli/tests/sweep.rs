@@ -53,9 +53,16 @@ fn digests(folder: &Path, out: &str, workers: &str) -> BTreeMap<String, String> 
     command.args(["sim", "sweep", "--json", "--workers", workers]).arg(&sweep).arg("--out").arg(&out);
     let output = command.output().expect("mrc starts");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let lines: serde_json::Value = serde_json::from_slice(&output.stdout).expect("the summary is JSON");
+    let summary: serde_json::Value = serde_json::from_slice(&output.stdout).expect("the summary is JSON");
     let text = |value: &serde_json::Value| value.as_str().expect("a string").to_owned();
-    lines.as_array().expect("a line per point").iter().map(|l| (text(&l["name"]), text(&l["digest"]))).collect()
+    // What made it, from what.
+    assert!(text(&summary["program"]).starts_with(concat!("mrc ", env!("CARGO_PKG_VERSION"))), "{summary}");
+    assert!(text(&summary["command"]).contains("sim sweep --json --workers "), "{summary}");
+    let head = [&summary["scenario"], &summary["text"], &summary["finished"]];
+    assert_eq!(head, [&"short".into(), &SCENARIO.into(), &serde_json::Value::Bool(true)]);
+    let points = summary["points"].as_array().expect("a line per point");
+    assert!(points.iter().all(|point| point["program"] == summary["program"]), "{summary}");
+    points.iter().map(|l| (text(&l["name"]), text(&l["digest"]))).collect()
 }
 
 #[test]

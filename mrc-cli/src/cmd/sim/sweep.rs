@@ -1,6 +1,8 @@
 //! `mrc sim sweep`: one scenario at many points of its parameter space, one process per point, on all cores or on
 //! somebody's cluster. A point that has its results is not run again.
 
+mod summary;
+
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io::{IsTerminal, Write as _};
 use std::path::{Path, PathBuf};
@@ -9,15 +11,13 @@ use std::sync::Mutex;
 
 use super::choice::Choice;
 use super::made::Made;
-use super::pool::{self, Configuration, Estimate};
 use super::ready::Source;
-use super::verdict;
 use crate::interrupt;
-use crate::out::{count, errln, outln};
+use crate::out::{count, errln};
 use crate::usage::usage;
 use anyhow::{Context, anyhow, bail, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
-use mrc_sim::run::{Distribution, Results, RunEnd, Timeline};
+use mrc_sim::run::{Results, RunEnd};
 use serde::{Deserialize, Serialize};
 
 /// What a sweep leaves in its folder beside the results: which points there are.
@@ -86,7 +86,7 @@ pub struct Args {
     /// Write one command per point to this file instead of running; - is standard output
     #[arg(long, value_name = "LIST", conflicts_with = "only")]
     jobs: Option<PathBuf>,
-    /// Print the summary as JSON
+    /// Print the summary as JSON: a line for each point that has results, with program, command and scenario
     #[arg(long)]
     json: bool,
 }
@@ -191,21 +191,6 @@ pub struct Manifest {
     pub without: Vec<Without>,
 }
 
-/// One line of the summary.
-#[derive(Serialize)]
-struct Line<'a> {
-    #[serde(flatten)]
-    point: &'a Point,
-    finished: bool,
-    ended: RunEnd,
-    fct_us: Option<Distribution>,
-    completed_fct_us: Option<Distribution>,
-    slowdown: Option<Distribution>,
-    goodput_gbit_per_s: f64,
-    retransmitted_percent: f64,
-    digest: String,
-}
-
 impl Args {
     /// What `--only`, `--where` and `--part` say.
     pub fn chosen(&self) -> (Option<usize>, &[String], Option<&String>) {
@@ -258,7 +243,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         errln!("{name}: {why}");
     }
     if args.only.is_none() && args.part.is_none() {
-        summary(args, &manifest)?;
+        summary::print(args, &manifest)?;
     }
     if args.report {
         super::report::of_folder(&args.out)?;
@@ -593,90 +578,6 @@ fn emit(path: &Path, text: &str, points: usize) -> anyhow::Result<ExitCode> {
         errln!("{} in {}", count(points, "point"), path.display());
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// A line for each point that has results.
-fn summary(args: &Args, manifest: &Manifest) -> anyhow::Result<()> {
-    let mut all: BTreeMap<&str, Results> = BTreeMap::new();
-    for point in &manifest.points {
-        let Some(mut results) = read_results(&result_file(&args.out, point))? else { continue };
-        // What the table does not need would fill the memory.
-        results.timeline = Timeline::default();
-        all.insert(&point.name, results);
-    }
-    let mut lines = Vec::new();
-    for point in &manifest.points {
-        let Some(results) = all.get(point.name.as_str()) else { continue };
-        lines.push(Line {
-            point,
-            finished: results.finished,
-            ended: results.ended,
-            fct_us: results.fct_us,
-            completed_fct_us: results.completed_fct_us,
-            slowdown: results.slowdown,
-            goodput_gbit_per_s: results.goodput_gbit_per_s,
-            retransmitted_percent: results.retransmitted_percent,
-            digest: results.digest.clone(),
-        });
-    }
-    let pooled = pool::over_seeds(manifest, |point| all.get(point.name.as_str()));
-    if args.json {
-        outln!("{}", serde_json::to_string_pretty(&lines)?);
-    } else if let Some(table) = verdict::of(manifest, |point| all.get(point.name.as_str())) {
-        // A line for each point would hide it.
-        outln!("{}", table.text());
-    } else {
-        print_lines(&lines);
-        print_pooled(&pooled);
-    }
-    if pooled.is_empty() {
-        return Ok(());
-    }
-    // Last: a file that cannot be written has lost no table.
-    super::keep(&args.out.join(OVER_SEEDS), serde_json::to_string_pretty(&pooled)?)
-}
-
-/// A table with a line for each point.
-fn print_lines(lines: &[Line<'_>]) {
-    let width = lines.iter().map(|line| line.point.name.len()).max().unwrap_or(0).max(5);
-    let head = ["mean us", "p99 us", "max us", "Gb/s", "again %"].map(|name| format!("{name:>11}")).join("");
-    outln!("{:<width$}{head}  digest", "point");
-    for line in lines {
-        let Line { point, fct_us, goodput_gbit_per_s: goodput, retransmitted_percent: again, digest, .. } = line;
-        let times = fct_us.map_or([None; 3], |fct| [fct.mean, fct.p99, fct.max].map(Some));
-        let times = times.map(|us| us.map_or_else(|| format!("{:>11}", "-"), |us| format!("{us:>11.1}"))).concat();
-        let unfinished = match line.ended {
-            _ if line.finished => "",
-            RunEnd::Planned => "  to its planned end",
-            _ => "  NOT all completed",
-        };
-        outln!("{:<width$}{times}{goodput:>11.2}{again:>11.3}  {digest}{unfinished}", point.name);
-    }
-}
-
-/// Means over the seeds with their confidence intervals, if there are any.
-fn print_pooled(pooled: &[Configuration]) {
-    if pooled.is_empty() {
-        return;
-    }
-    let width = pooled.iter().map(|one| one.name.len()).max().unwrap_or(0).max(10);
-    let head = ["mean us", "p99 us", "max us", "Gb/s", "again %"].map(|name| format!("{name:>19}")).join("");
-    outln!("\nmeans over seeds with 95 % confidence intervals, as in {OVER_SEEDS}");
-    outln!("{:<width$}{head}", "");
-    for one in pooled {
-        let cell = |value: Option<Estimate>, digits| {
-            format!("{:>19}", value.map_or_else(|| "-".to_owned(), |value| value.text(digits)))
-        };
-        let times = [one.fct_mean_us, one.fct_p99_us, one.fct_max_us].map(|value| cell(value, 1)).concat();
-        let part = match (one.complete, one.planned, one.runs) {
-            (complete, 0, runs) if complete == runs => String::new(),
-            (0, planned, runs) if planned == runs => "  to their planned end".to_owned(),
-            (complete, 0, runs) => format!("  {complete} of {runs} complete"),
-            (complete, planned, runs) => format!("  {complete} of {runs} complete, {planned} to their planned end"),
-        };
-        let (goodput, again) = (cell(one.goodput_gbit_per_s, 2), cell(one.retransmitted_percent, 3));
-        outln!("{:<width$}{times}{goodput}{again}{part}", one.name);
-    }
 }
 
 #[cfg(test)]
