@@ -433,7 +433,12 @@ fn mistakes_are_named_with_file_line_and_key() {
         ("[[workload]]\nto = 4\n", "test.toml:2: workload[0].to: ", "hosts are 0 to 3"),
         ("[[workload]]\njob = \"x\"\n", "test.toml:2: workload[0].job: ", "no [[job]] is called `x`; there is none"),
         ("[[workload]]\nkind = \"incast\"\nstagger_us = 9e11\n", "test.toml:3: workload[0].stagger_us: ", "beyond"),
-        ("[[workload]]\nkind = \"all-reduce\"\nbytes = 99999999999\n", "test.toml:1: workload: ", "or channels"),
+        ("[[workload]]\nkind = \"all-reduce\"\nbytes = 99999999999\n", "test.toml:1: workload[0]: ", "or channels"),
+        (
+            "[[workload]]\n[[workload]]\nkind = \"all-reduce\"\nbytes = 99999999999\n",
+            "test.toml:2: workload[1]: ",
+            "or channels",
+        ),
         (
             "[[workload]]\nkind = \"permutation\"\nmessages = 134217728\n",
             "test.toml:3: workload[0].messages: ",

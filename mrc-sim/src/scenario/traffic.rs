@@ -58,6 +58,8 @@ pub(super) fn build(
     }
     let names = names(scenario)?;
     let (mut plan, mut beyond) = (Plan::default(), PlanSize::default());
+    // By workload: how many messages there are up to its last one.
+    let mut ends: Vec<usize> = Vec::new();
     let mut rng = Rng::new(scenario.seed ^ 0x77_6f72_6b6c);
     let all: Vec<u32> = (0..topology.hosts()).collect();
     for (nth, keys) in scenario.workload.iter().enumerate() {
@@ -88,8 +90,12 @@ pub(super) fn build(
         for message in &mut plan.messages[messages..] {
             (message.src, message.dst) = (part.host_of(message.src), part.host_of(message.dst));
         }
+        ends.push(plan.messages.len());
     }
-    plan.check(topology.hosts()).map_err(|error| Problem::new("workload", error))?;
+    plan.check(topology.hosts()).map_err(|error| {
+        let nth = error.message().map(|index| ends.partition_point(|&end| end <= index));
+        Problem::new(nth.map_or_else(|| "workload".to_owned(), |nth| format!("workload[{nth}]")), error)
+    })?;
     let size = PlanSize::of(&plan).and(beyond);
     Ok((plan, size))
 }

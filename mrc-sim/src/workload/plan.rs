@@ -159,6 +159,19 @@ pub enum PlanError {
     },
 }
 
+impl PlanError {
+    /// Position of the message that it is about, where it is about one.
+    pub(crate) const fn message(&self) -> Option<usize> {
+        match *self {
+            Self::TooMany { .. } => None,
+            Self::Host { index, .. }
+            | Self::Empty { index, .. }
+            | Self::Long { index, .. }
+            | Self::Circle { index, .. } => Some(index),
+        }
+    }
+}
+
 /// All messages of a run.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Plan {
