@@ -668,20 +668,13 @@ local function dissect(tvb, info, root, c)
     return tvb:len()
 end
 
--- The dissectors that had the ports before.
-local udp_port = DissectorTable.get("udp.port")
-local built_in = {}
-
+-- For "Decode As" alone: packets on the ports of MRC come through the heuristic below. What is not MRC is left to UDP, because
+-- an exception of a dissector that Lua calls takes one of the 200 calls that Lua can nest, for the rest of the capture.
 function mrc.dissector(tvb, info, root)
     local c = look(tvb)
-    if c then return dissect(tvb, info, root, c) end
-    local other = built_in[info.dst_port]
-    -- A frame that is cut is an error of Lua for the caller, and is marked as malformed already.
-    local whole, taken_bytes = pcall(function() return other and other:call(tvb, info, root) or 0 end)
-    return whole and taken_bytes or tvb:len()
+    return c and dissect(tvb, info, root, c) or 0
 end
-
-local taken = {}
+DissectorTable.get("udp.port"):add_for_decode_as(mrc)
 
 local function in_range(text, port)
     for part in tostring(text):gmatch("[^,]+") do
@@ -690,25 +683,6 @@ local function in_range(text, port)
     end
     return false
 end
-
-local function take_ports()
-    for port in pairs(taken) do
-        udp_port:remove(port, mrc)
-        if built_in[port] then udp_port:add(port, built_in[port]) end
-    end
-    taken = {}
-    for part in tostring(mrc.prefs.ports):gmatch("[^,]+") do
-        local from, to = part:match("^%s*(%d+)%s*%-?%s*(%d*)%s*$")
-        for port = tonumber(from) or 1, tonumber(to) or tonumber(from) or 0 do
-            built_in[port] = built_in[port] or udp_port:get_dissector(port)
-            udp_port:add(port, mrc)
-            taken[port] = true
-        end
-    end
-end
-
-mrc.prefs_changed = take_ports
-take_ports()
 
 -- Before UDP looks at the source port, which is an entropy value.
 mrc:register_heuristic("udp", function(tvb, info, root)
