@@ -61,13 +61,13 @@ pub enum Component {
 pub type Element = u32;
 
 impl Fabric {
-    /// Refuses what has no host or no switch.
+    /// Refuses what has no host or no switch, and more planes or T1s than an EV can name.
     ///
     /// # Errors
     /// [`BadFabric`], with the smallest that is possible.
     pub fn check(&self) -> Result<(), BadFabric> {
         let enough = self.planes >= 1 && self.leaves >= 1 && self.spines >= 1 && self.hosts >= 1;
-        if enough && self.planes <= 16 { Ok(()) } else { Err(BadFabric(*self)) }
+        if enough && self.planes <= 16 && self.spines <= 256 { Ok(()) } else { Err(BadFabric(*self)) }
     }
 
     /// The T0 of a host.
@@ -206,7 +206,7 @@ impl Fabric {
 
 /// A fabric that cannot be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("fabric {0:?} is impossible: it needs 1 to 16 planes and at least one T0, T1 and host")]
+#[error("fabric {0:?} is impossible: it needs 1 to 16 planes, 1 to 256 T1s and at least one T0 and host")]
 pub struct BadFabric(Fabric);
 
 impl Component {
@@ -360,6 +360,24 @@ mod tests {
         for bad in ["", "p", "px", "p0-", "p0-t0", "p0-t0a-", "p0-t0a-t1c:left", "p0:up", "hA:up", "p0-t0a-t1c-x", "h"]
         {
             assert!(bad.parse::<Component>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_fabric_has_no_more_than_evs_can_name() {
+        let largest = Fabric { planes: 16, leaves: u16::MAX, spines: 256, hosts: u16::MAX };
+        assert_eq!(largest.check(), Ok(()));
+        let last = largest.elements() - 1;
+        assert_eq!((largest.component(last), largest.host(u16::MAX - 1)), (Component::Host(u16::MAX - 1), last));
+        for fabric in [
+            Fabric { planes: 17, ..largest },
+            Fabric { spines: 257, ..largest },
+            Fabric { planes: 0, ..largest },
+            Fabric { leaves: 0, ..largest },
+            Fabric { spines: 0, ..largest },
+            Fabric { hosts: 0, ..largest },
+        ] {
+            assert_eq!(fabric.check(), Err(BadFabric(fabric)));
         }
     }
 
