@@ -2,11 +2,13 @@
 //! anything runs. `docs/conformance.md` has the grammar.
 
 use std::fmt::Write as _;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use crate::blocks;
+use crate::facts::REGION;
 use crate::format::Kind;
 use crate::knobs::Knobs;
 use crate::number::number;
@@ -185,6 +187,9 @@ fn place(line: usize) -> String {
 const LONGEST_NS: u64 = 20_000_000_000;
 /// Longest payload, cut and the like; no frame is longer.
 const LONGEST_FRAME: i128 = 9_000;
+
+/// Ports of a target.
+const PORTS: RangeInclusive<i128> = 1..=8;
 
 /// Names that stand for several fields, or for none on the wire.
 pub(crate) const PSEUDO: &[&str] =
@@ -405,6 +410,11 @@ fn range(text: &str) -> Option<(u32, u32)> {
     (first <= last && last - first < 4_096).then_some((first, last))
 }
 
+/// Refuses a port that no target has.
+fn port(number: i128) -> Result<(), String> {
+    if PORTS.contains(&number) { Ok(()) } else { Err(format!("port={number}: ports count from 1 to {}", PORTS.end())) }
+}
+
 fn packet(text: &str) -> Result<PacketSpec, String> {
     let mut words = text.split_whitespace();
     let name = words.next().unwrap_or("");
@@ -439,6 +449,9 @@ fn packet(text: &str) -> Result<PacketSpec, String> {
             && (size && !(0..=LONGEST_FRAME).contains(n) || matches!(name, "at" | "from") && n.unsigned_abs() > 1 << 40)
         {
             return Err(format!("`{item}` is out of all proportion"));
+        }
+        if let ("port", Value::Number(n)) = (name, &value) {
+            port(*n)?;
         }
         // A value that is cut to its field would be another packet than the one the script shows.
         if let (Value::Number(n), Some(bits), false) = (&value, bits, PSEUDO.contains(&name))
@@ -516,7 +529,9 @@ fn action(text: &str) -> Result<Post, String> {
         "mpr" => Post::Mpr { units: Words::of(rest, &["units"])?.or("units", 8)? },
         "port" => {
             let w = Words::of(rest, &["port", "up", "down"])?;
-            Post::Port { port: w.or("port", 1)?, up: w.text("down").is_none() }
+            let number = w.or("port", 1)?;
+            port(number.into())?;
+            Post::Port { port: number, up: w.text("down").is_none() }
         }
         "refuse" => Post::Refuse { reason: Words::of(rest, &["reason"])?.or("reason", 0)? },
         "place_failure" => Post::PlaceFailure { psn: Words::of(rest, &["psn"])?.or("psn", 0)? },
@@ -552,11 +567,11 @@ fn check(text: &str) -> Result<Check, String> {
             if psn.is_some() == w.text("untouched").is_some() {
                 return Err("say psn=N, whose payload lies there, or `untouched`".into());
             }
-            let len = w.or("len", 64)?;
-            if len > 1 << 20 {
-                return Err(format!("len={len}: a script looks at 1048576 bytes at most"));
+            let (at, len) = (w.or("at", 0u64)?, w.or("len", 64)?);
+            if at.saturating_add(len as u64) > REGION {
+                return Err(format!("at={at} len={len}: the region has {REGION} bytes"));
             }
-            Check::Memory { at: w.or("at", 0)?, len, psn }
+            Check::Memory { at, len, psn }
         }
         "count" => {
             let (name, value) = rest.trim().split_once('=').ok_or("write `= count icrc=1`")?;
@@ -715,7 +730,13 @@ mod tests {
         assert!(refused("0 < write_only a=2").contains("1 bits"));
         assert!(refused("0 < sack ack_offset=-32769").contains("does not fit"));
         assert!(refused("0 ! write imm=0x100000000").contains("is no imm"));
-        assert!(refused("0 = memory psn=0 len=2000000").contains("at most"));
+        for memory in ["len=2000000", "at=1048513", "at=18446744073709551615"] {
+            let why = refused(&format!("0 = memory psn=0 {memory}"));
+            assert!(why.contains(memory) && why.ends_with("the region has 1048576 bytes"), "{why}");
+        }
+        for port in ["0 < probe port=0", "0 > probe port=9", "0 ! port port=200 down"] {
+            assert!(refused(port).ends_with("ports count from 1 to 8"), "{port}");
+        }
         assert!(refused("0 < ping").starts_with("a.mrc:3: no packet type `ping`"));
         assert!(refused("knobs frob=1").contains("no knob `frob`"));
         assert!(refused("1us < probe\n0 > sack").starts_with("a.mrc:4: time goes back"));
