@@ -45,6 +45,12 @@ pub fn said(text: Arguments<'_>) {
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
+/// Text that somebody else wrote, on one line: nothing in it may steer the terminal, or look like a line of ours.
+pub fn printable(text: &str) -> String {
+    let escaped = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    text.chars().map(escaped).collect()
+}
+
 /// Asks whether a file can be written before the work of which it is to hold the results. What is there stays.
 pub fn writable(path: &Path) -> anyhow::Result<()> {
     let asked = match fs::metadata(path) {

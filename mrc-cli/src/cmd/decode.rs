@@ -101,7 +101,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let result = read(&args.input, |packet| {
         number += 1;
         if !args.json {
-            let lines = packet.comments.iter().flat_map(|comment| printable(comment));
+            let lines = packet.comments.iter().flat_map(|comment| comment.lines().map(out::printable));
             lines.for_each(|line| outln!("{}-- {line}", time(packet)));
         }
         let (opened, judged) = open(packet, &cfg);
@@ -186,12 +186,6 @@ fn is_cut_before_ports(packet: &Captured) -> bool {
     packet.bytes.len() < packet.wire_len
         && there.get("dport").is_none()
         && Packet::headers(&longer).0.layers.len() > there.layers.len()
-}
-
-/// The lines of a comment. A capture may come from anybody: nothing in it may steer the terminal.
-fn printable(comment: &str) -> impl Iterator<Item = String> {
-    let escaped = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
-    comment.lines().map(move |line| line.chars().map(escaped).collect())
 }
 
 /// As [`parse_frame`], also for what is seen on its way: a path extension of which the last segment is still to come, which
@@ -531,7 +525,7 @@ mod tests {
 
     #[test]
     fn a_comment_steers_no_terminal() {
-        let lines: Vec<_> = printable("seen at T0\r\n\u{1b}[31mred\u{7} \u{e9}").collect();
+        let lines: Vec<_> = "seen at T0\r\n\u{1b}[31mred\u{7} \u{e9}".lines().map(out::printable).collect();
         assert_eq!(lines, ["seen at T0", "\\u{1b}[31mred\\u{7} \u{e9}"]);
     }
 

@@ -11,6 +11,7 @@ use mrc_conform::{Done, Facts, Heard, Knobs, Outcome, Post, Refusal, Script, Tar
 
 use super::link::{self, Driver, Lines};
 use super::setup::Setup;
+use crate::out;
 
 /// How the target is reached beside its packets.
 pub enum Door {
@@ -153,8 +154,8 @@ fn ask(lines: &mut Lines, request: &Request) -> anyhow::Result<Reply> {
 
 fn refusal(reply: Reply) -> Refusal {
     match reply {
-        Reply::Refused(why) => Refusal::NotApplicable(why),
-        Reply::Broken(why) => Refusal::Broken(why),
+        Reply::Refused(why) => Refusal::NotApplicable(out::printable(&why)),
+        Reply::Broken(why) => Refusal::Broken(out::printable(&why)),
         other => Refusal::Broken(format!("the control connection answered {other:?}")),
     }
 }
@@ -239,7 +240,7 @@ impl Target for Wire<'_> {
     fn done(&mut self, until: u64) -> Result<Option<Done>, Refusal> {
         loop {
             match self.ask(&Request::Done)? {
-                Reply::Done(Some(done)) => return Ok(Some(done)),
+                Reply::Done(Some(done)) => return Ok(Some(Done { status: out::printable(&done.status), ..done })),
                 Reply::Done(None) if self.now() >= until => return Ok(None),
                 Reply::Done(None) => std::thread::sleep(Duration::from_micros(200)),
                 other => return Err(refusal(other)),
@@ -305,6 +306,22 @@ mod tests {
             assert_eq!(wire.memory(0, 2).unwrap_err(), Refusal::Broken(why));
         }
         assert_eq!(wire.memory(0, 2).unwrap(), [0, 1]);
+    }
+
+    /// Reports have one line for a script, and JUnit's XML has no control characters.
+    #[test]
+    fn a_target_cannot_write_into_the_report() {
+        let mut lines = target(&[
+            r#"{"refused":"no\u001b[31m\npass"}"#,
+            r#"{"broken":"\u0007"}"#,
+            r#"{"done":{"at":0,"kind":"write","id":1,"status":"\n","len":0,"imm":null,"solicited":false}}"#,
+        ]);
+        let (lines, start) = (Some(&mut lines), Instant::now());
+        let mut wire = Wire { ports: &mut [], lines, start, slow: 1, heard: VecDeque::new(), looked: None, blind: 0 };
+        let refused = Refusal::NotApplicable(r"no\u{1b}[31m\npass".into());
+        assert_eq!(wire.counter("qp_state").unwrap_err(), refused);
+        assert_eq!(wire.counter("qp_state").unwrap_err(), Refusal::Broken(r"\u{7}".into()));
+        assert_eq!(wire.done(0).unwrap().unwrap().status, r"\n");
     }
 
     /// Such a clock made the tester wait for hours.
