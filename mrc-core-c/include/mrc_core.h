@@ -1221,6 +1221,10 @@ int32_t mrc_core_register_mr(
     struct mrc_core_endpoint *endpoint, uint32_t pd, uint64_t va, uint64_t len, uint8_t access,
     struct mrc_core_mr *out, uint32_t *key);
 
+/* Gives a region another protection domain and other rights. Its key stays: packets and posts that come later meet what is new, requests
+ * that were posted before go on. */
+int32_t mrc_core_change_mr(struct mrc_core_endpoint *endpoint, struct mrc_core_mr region, uint32_t pd, uint8_t access);
+
 /* Revokes a region: its key is dead when this returns, and nothing is placed through it any more. */
 int32_t mrc_core_deregister_mr(struct mrc_core_endpoint *endpoint, struct mrc_core_mr region);
 

@@ -118,6 +118,27 @@ pub unsafe extern "C" fn mrc_core_register_mr(
     }
 }
 
+/// Gives a region another protection domain and other rights. Its key stays: packets and posts that come later meet what is new, requests
+/// that were posted before go on.
+///
+/// # Safety
+/// `endpoint` is NULL or an endpoint.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mrc_core_change_mr(
+    endpoint: *mut mrc_core_endpoint,
+    region: mrc_core_mr,
+    pd: u32,
+    access: u8,
+) -> i32 {
+    // SAFETY: passed on.
+    unsafe {
+        border::call(endpoint, |e| {
+            e.engine.change_mr(mr(region), Pd(pd), access_of(access)?)?;
+            Ok(MRC_CORE_OK)
+        })
+    }
+}
+
 /// Revokes a region: its key is dead when this returns, and nothing is placed through it any more.
 ///
 /// # Safety

@@ -301,6 +301,10 @@ fn calls_that_are_refused() {
         let (mut mr, mut key) = (mrc_core_mr { index: 0, generation: 0 }, 0);
         assert_eq!(mrc_core_register_mr(e, 0, u64::MAX, 2, 1, &mut mr, &mut key), MRC_CORE_E_RANGE);
         assert_eq!(mrc_core_register_mr(e, 0, 0, 2, 2, &mut mr, &mut key), MRC_CORE_E_RANGE);
+        assert_eq!(mrc_core_change_mr(e, mr, 0, 1), MRC_CORE_E_UNKNOWN);
+        assert_eq!(mrc_core_register_mr(e, 0, 0, 2, 1, &mut mr, &mut key), MRC_CORE_OK);
+        assert_eq!(mrc_core_change_mr(e, mr, 5, 2), MRC_CORE_E_RANGE);
+        assert_eq!(mrc_core_change_mr(e, mr, 5, 0), MRC_CORE_OK);
         assert_eq!(detail(), "access");
         let mut headers = [0; MRC_CORE_MAX_HEADER_LEN];
         let mut tx = std::mem::zeroed();

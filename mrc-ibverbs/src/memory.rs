@@ -73,7 +73,6 @@ pub(crate) struct Mr {
 struct Registered {
     handle: MrHandle,
     key: u32,
-    iova: u64,
     access: u32,
     /// The users of its domain, of whom it is one.
     domain: Arc<AtomicU32>,
@@ -210,7 +209,7 @@ fn enter(domain: &Pd, addr: *mut c_void, length: usize, iova: u64, access: u32) 
         failed("memory region", &error)
     })?;
     domain.users.fetch_add(1, Ordering::AcqRel);
-    Ok(Registered { handle, key: key.0, iova, access, domain: Arc::clone(&domain.users) })
+    Ok(Registered { handle, key: key.0, access, domain: Arc::clone(&domain.users) })
 }
 
 /// Revokes what [`enter`] registered. When this returns the progress thread has let go of the memory: the application may unmap it.
@@ -239,8 +238,19 @@ fn register(pd: *mut IbvPd, addr: *mut c_void, length: usize, iova: u64, access:
 const REREG_INPUT: c_int = -1;
 const REREG_COMMAND: c_int = -4;
 
-/// A region as verbs let it change: memory, domain or rights, by `flags`. It has other keys then. Until the new registration
-/// stands the old one does, so that a refusal changes nothing.
+/// Gives a region another domain and other rights. Its memory and keys stay.
+fn change(old: &Registered, domain: &Pd, memory: (*mut c_void, usize), access: u32) -> Result<Registered, c_int> {
+    let rights = rights(access)?;
+    place(memory.0, memory.1, access & ACCESS_LOCAL_WRITE != 0)?;
+    let changed = domain.engine.device.change_region(old.handle, domain.number, rights);
+    changed.map_err(|error| failed("memory region", &error))?;
+    domain.users.fetch_add(1, Ordering::AcqRel);
+    old.domain.fetch_sub(1, Ordering::AcqRel);
+    Ok(Registered { access, domain: Arc::clone(&domain.users), ..*old })
+}
+
+/// A region as verbs let it change: memory, domain or rights, by `flags`. With other memory it has other keys. Until the new
+/// registration stands the old one does, so that a refusal changes nothing.
 fn reregister(
     mr: *mut IbvMr,
     flags: c_int,
@@ -262,9 +272,14 @@ fn reregister(
     let pd = if changes(REREG_PD) { pd } else { known.pd };
     let domain = object::get::<Pd>(pd).map_err(input)?;
     let moved = changes(REREG_TRANSLATION);
-    let (addr, length, iova) = if moved { (addr, length, addr as u64) } else { (known.addr, known.length, old.iova) };
     let access = if changes(REREG_ACCESS) { access as u32 } else { old.access };
-    let new = enter(domain, addr, length, iova, access).map_err(command)?;
+    if !moved {
+        let new = change(&old, domain, (known.addr, known.length), access).map_err(command)?;
+        known.pd = pd;
+        *region.registered.lock() = new;
+        return Ok(());
+    }
+    let new = enter(domain, addr, length, addr as u64, access).map_err(command)?;
     let left = leave(&region.engine, &old);
     (known.pd, known.addr, known.length) = (pd, addr, length);
     (known.handle, known.lkey, known.rkey) = (new.handle.index() as u32, new.key, new.key);

@@ -390,13 +390,19 @@ static void reregistered(struct ibv_mr *from) {
     uint32_t key = mr->rkey;
     CHECK("  refused by the device", ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, IBV_ACCESS_REMOTE_WRITE) == IBV_REREG_MR_ERR_CMD &&
                                          errno == EINVAL && mr->rkey == key && mr->addr == memory);
+    CHECK("  with other rights alone it keeps its keys",
+          !ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE) && mr->rkey == key && mr->lkey == key);
+    CHECK("  and is written through them", !post(a, from, 0, 8, mr, IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED) && one(cq, &wc, 5) == 1 && wc.status == IBV_WC_SUCCESS);
     CHECK("  with other rights and other memory",
           !ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS | IBV_REREG_MR_CHANGE_TRANSLATION, NULL, memory + 4096, 4096,
                         IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE) && mr->addr == memory + 4096);
     memset(from->addr, 0x77, 8);
+    memset(memory, 0, 8);
     CHECK("  it is written through the new key", !post(a, from, 0, 8, mr, IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED) && one(cq, &wc, 5) == 1 &&
                                                      wc.status == IBV_WC_SUCCESS && memory[4096] == 0x77 && !memory[0]);
-    CHECK("  in another domain", !ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_PD, other, NULL, 0, 0) && mr->pd == other && ibv_dealloc_pd(other) == EBUSY);
+    key = mr->rkey;
+    CHECK("  in another domain, with its keys", !ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_PD, other, NULL, 0, 0) && mr->pd == other &&
+                                                    ibv_dealloc_pd(other) == EBUSY && mr->rkey == key);
     CHECK("  where queue pairs of the first do not find it", !post(a, from, 0, 8, mr, IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED) && one(cq, &wc, 5) == 1 &&
                                                                  wc.status == IBV_WC_REM_ACCESS_ERR);
     CHECK("  and goes", !ibv_dereg_mr(mr) && !ibv_dealloc_pd(other));

@@ -352,6 +352,14 @@ impl Device {
         self.call(move |progress| progress.register(pd, memory, va, access))?.map_err(Into::into)
     }
 
+    /// Gives a region another protection domain and other rights. Its key stays.
+    ///
+    /// # Errors
+    /// The handle is stale.
+    pub fn change_region(&self, mr: MrHandle, pd: Pd, access: Access) -> Result<(), DeviceError> {
+        self.call(move |progress| progress.engine.change_mr(mr, pd, access))?.map_err(Into::into)
+    }
+
     /// Revokes a region: when this returns nothing reads or writes its memory any more.
     ///
     /// # Errors

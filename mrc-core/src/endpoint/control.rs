@@ -32,6 +32,15 @@ impl Endpoint<'_> {
         self.regions.deregister(mr)
     }
 
+    /// Gives a region another protection domain and other rights. Its key stays. Packets and posts that come later meet what is new;
+    /// requests that were posted before go on.
+    ///
+    /// # Errors
+    /// The handle is stale.
+    pub fn change_mr(&mut self, mr: MrHandle, pd: Pd, access: Access) -> Result<(), TableError> {
+        self.regions.change(mr, pd, access)
+    }
+
     /// The key of a live region, for both local and remote use.
     pub fn key(&self, mr: MrHandle) -> Option<Rkey> {
         self.regions.key(mr)

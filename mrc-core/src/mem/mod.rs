@@ -156,6 +156,14 @@ impl<'s> Regions<'s> {
         Ok(())
     }
 
+    /// Gives a region another domain and other rights. Its key stays.
+    pub(crate) fn change(&mut self, mr: MrHandle, pd: Pd, access: Access) -> Result<(), TableError> {
+        let slot = self.slots.get_mut(mr.index()).filter(|slot| slot.used && slot.generation == mr.generation);
+        let slot = slot.ok_or(TableError::Unknown("memory region"))?;
+        (slot.pd, slot.access) = (pd, access);
+        Ok(())
+    }
+
     pub(crate) fn live(&self, mr: MrHandle) -> bool {
         self.slots.get(mr.index()).is_some_and(|slot| slot.used && slot.generation == mr.generation)
     }
@@ -251,6 +259,20 @@ mod tests {
         assert_eq!(MrHandle::from_parts(again.index, again.generation()), again);
         mrs.deregister(again).unwrap();
         assert_eq!((mrs.key(mr), mrs.key(again)), (None, None));
+    }
+
+    #[test]
+    fn a_region_that_changes_keeps_its_key() {
+        let mut slots = [MrSlot::EMPTY; 2];
+        let mut mrs = Regions::new(&mut slots);
+        let mr = mrs.register(Pd(1), MemRange { va: 0, len: 10 }, RW, &mut Secrets::new(3.into())).unwrap();
+        let key = mrs.key(mr).unwrap().0;
+        mrs.change(mr, Pd(2), Access::LOCAL).unwrap();
+        assert_eq!(mrs.check(Pd(1), key, 0, 1, false), Err(AccessError::Key));
+        assert_eq!(mrs.check(Pd(2), key, 0, 1, true), Err(AccessError::Rights));
+        assert_eq!(mrs.check(Pd(2), key, 0, 1, false), Ok((mr, 0)));
+        mrs.deregister(mr).unwrap();
+        assert_eq!(mrs.change(mr, Pd(1), RW), Err(TableError::Unknown("memory region")));
     }
 
     /// What a slot of an image may say: its key names the slot, and its range lies in the address space. Else a key of the

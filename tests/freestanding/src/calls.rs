@@ -11,6 +11,7 @@ use crate::{any, some};
 images! {
     // Tables.
     image_register_mr(e) e.register_mr(*any(), *any(), *any());
+    image_change_mr(e) e.change_mr(*any(), *any(), *any());
     image_deregister_mr(e) e.deregister_mr(*any());
     image_key(e) e.key(*any());
     image_create_cq(e) e.create_cq();
