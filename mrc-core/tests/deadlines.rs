@@ -4,7 +4,7 @@ mod common;
 
 use common::{Net, Setup, Weather, net};
 use mrc_core::cc::{CcConfig, NsccConfig};
-use mrc_core::path::{EvState, HopperConfig, Selector};
+use mrc_core::path::{EvState, HopperConfig, LossEvAction, Selector};
 use mrc_core::{
     EndpointConfig, ErrorCause, EvReport, Event, EventMask, Instant, QpState, RetryConfig, RtsAttr, Stats, Status,
     Trimming,
@@ -197,6 +197,39 @@ fn a_tail_probe_leaves_a_path_that_was_silent_for_five_round_trips() {
         });
         assert_eq!(strays.count() > 0, elsewhere, "sent {sent} ns after {born}");
     }
+}
+
+/// A peer that gave no answer is asked on a retired EV, too: it may be the one that works. Probes of bad EVs as such are off.
+//= PROBE-011 test
+#[test]
+fn a_silent_peer_is_asked_on_retired_evs() {
+    let retry = RetryConfig { exponential: 25, ..RETRY };
+    let rts = |attr: &mut RtsAttr| {
+        (attr.paths.bad_probes_outstanding, attr.paths.loss_ev_action) = (0, LossEvAction::AssumedBad);
+    };
+    net(1, &Setup { keepalive_ns: [1_000_000, 0], retry, rts, ..Setup::default() }, Weather::default(), |net| {
+        let (profile, now) = (net.sides[0].profile.unwrap(), net.now);
+        let mut evs = [EvReport::EMPTY; 16];
+        net.sides[0].engine.query_evs(profile, 0, &mut evs).unwrap();
+        for report in &evs[2..] {
+            net.sides[0].engine.set_ev_state(now, profile, &report.ev, EvState::Denied, false).unwrap();
+        }
+        for number in 0..4 {
+            net.post(0, 0, 0, 20_000).unwrap();
+            at(net, SECOND + number * 500_000);
+        }
+        let lossy = *net.used.keys().find(|(side, _)| *side == 0).unwrap();
+        net.dead_ways.insert(lossy);
+        for number in 4..12 {
+            net.post(0, 0, 0, 20_000).unwrap();
+            at(net, SECOND + number * 500_000);
+        }
+        assert_eq!(net.sides[0].engine.stats().ev_assumed_bad, 1);
+        net.used.clear();
+        net.weather.dead = true;
+        at(net, 2 * SECOND);
+        assert!(net.used.contains_key(&lossy) && used(net) == 2, "{:?}", net.used);
+    });
 }
 
 /// A QP that has something to retransmit, and may, waits three round trips before silence draws a probe; one that can only
