@@ -223,6 +223,9 @@ mod tests {
         for (m, verdict) in [(0, Verdict::None), (1, Verdict::SkipOnce), (2, Verdict::AlwaysSkip), (3, Verdict::None)] {
             b[1] = m << 5;
             assert_eq!(SackRepr::parse(&b).verdict, verdict);
+            let mut written = [0xFF; 36];
+            SackRepr { verdict, ..Default::default() }.emit(&mut written);
+            assert_eq!(written[1], if m == 3 { 0 } else { m << 5 }, "the reserved value is never written");
         }
         b[1] = 0b1001_1111;
         b[2] = 0xFF;

@@ -139,13 +139,17 @@ impl Victim<'_> {
 
     /// Frames and bytes that leave now.
     pub(crate) fn sent(&mut self) -> (usize, usize) {
-        let mut headers = [0; MAX_HEADER_LEN];
-        let (mut frames, mut bytes) = (0, 0);
+        let sent = self.answers();
+        (sent.len(), sent.iter().map(|&(_, len)| len).sum())
+    }
+
+    /// All that it has to send now: of each frame the opcode, and its bytes.
+    pub(crate) fn answers(&mut self) -> Vec<(Opcode, usize)> {
+        let (mut headers, mut sent) = ([0; MAX_HEADER_LEN], Vec::new());
         while let Some(tx) = self.engine.poll_transmit(self.now, PortMask::ALL, &mut headers) {
-            frames += 1;
-            bytes += tx.frame_len();
+            sent.push((Opcode::from_u8(headers[14 + 40 + 8]), tx.frame_len()));
         }
-        (frames, bytes)
+        sent
     }
 
     /// As [`Victim::hear`] for a frame that must be refused: counted under its name, without effect, without an answer.

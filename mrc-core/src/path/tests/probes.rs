@@ -84,6 +84,7 @@ fn a_probe_without_a_port_is_looked_at_again_later() {
     assert_eq!(qp.poll(ALL, false).unwrap().index, bad);
 }
 
+//= RES-003 test
 #[test]
 fn at_most_four_probes_are_under_way() {
     let mut qp = Qp::spray(2, 8, 4, |_| {});
