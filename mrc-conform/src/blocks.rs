@@ -34,8 +34,9 @@ fn body(lines: &[(usize, &str)], env: &mut Vec<(String, i128)>, out: &mut Vec<Li
             }
             continue;
         };
-        let (name, first, last) = range(&insert(head, env).map_err(wrong)?)
-            .ok_or_else(|| wrong(format!("`repeat {head}`: write `repeat n=0..7`")))?;
+        let (name, first, last) = range(&insert(head, env).map_err(wrong)?).ok_or_else(|| {
+            wrong(format!("`repeat {head}`: write `repeat n=0..7`, with at most {MOST_LINES} numbers"))
+        })?;
         let end = end_of(&lines[at..]).ok_or_else(|| wrong("`repeat` without `end`".into()))?;
         for value in first..=last {
             env.push((name.clone(), value));
@@ -134,7 +135,7 @@ mod tests {
     fn mistakes_are_named_with_their_line() {
         let wrong = |text: &str| write_out(text).unwrap_err();
         assert_eq!(wrong("repeat n=0..1\nx"), (1, "`repeat` without `end`".into()));
-        assert_eq!(wrong("repeat n\nend"), (1, "`repeat n`: write `repeat n=0..7`".into()));
+        assert_eq!(wrong("repeat n\nend"), (1, "`repeat n`: write `repeat n=0..7`, with at most 10000 numbers".into()));
         assert_eq!(wrong("repeat n=0..1\n{m}\nend").0, 2);
         assert!(wrong("{n}").1.ends_with("no loop is around it"));
         assert!(wrong("repeat n=1..2\n{n*}\nend").1.contains("{n*}"));

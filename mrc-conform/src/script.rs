@@ -188,6 +188,9 @@ const LONGEST_NS: u64 = 20_000_000_000;
 /// Longest payload, cut and the like; no frame is longer.
 const LONGEST_FRAME: i128 = 9_000;
 
+/// Packets that one step stands for, at most.
+const MOST_PACKETS: u32 = 4_096;
+
 /// Ports of a target.
 const PORTS: RangeInclusive<i128> = 1..=8;
 
@@ -230,6 +233,8 @@ impl Script {
         let mut script = Self { file: file.into(), title, requires, knobs, own_knobs: Vec::new(), steps };
         let error = |line: usize, message: String| ScriptError { file: file.into(), line, message };
         let mut open: Vec<Alternatives> = Vec::new();
+        // Some editors put a mark in front, which says how the text is encoded.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         for (line, text) in blocks::write_out(text).map_err(|(line, why)| error(line, why))? {
             let text = text.as_str();
             if let Some(comment) = text.strip_prefix('#') {
@@ -386,7 +391,8 @@ fn repeated(text: &str) -> Result<Vec<PacketSpec>, String> {
     let Some(item) = text.split_whitespace().find(|item| item.starts_with("psn=") && item.contains("..")) else {
         return Ok(vec![packet(text)?]);
     };
-    let (first, last) = range(&item["psn=".len()..]).ok_or_else(|| format!("`{item}` is no range; write psn=3..9"))?;
+    let (first, last) = range(&item["psn=".len()..])
+        .ok_or_else(|| format!("`{item}` is no range of up to {MOST_PACKETS} packets; write psn=3..9"))?;
     let spec = packet(&text.replace(item, &format!("psn={first}")))?;
     let len = spec.number("len").unwrap_or(64);
     let nth = |n: i128| {
@@ -407,7 +413,7 @@ fn repeated(text: &str) -> Result<Vec<PacketSpec>, String> {
 fn range(text: &str) -> Option<(u32, u32)> {
     let (first, last) = text.split_once("..")?;
     let (first, last) = (u32::try_from(number(first)?).ok()?, u32::try_from(number(last)?).ok()?);
-    (first <= last && last - first < 4_096).then_some((first, last))
+    (first <= last && last - first < MOST_PACKETS).then_some((first, last))
 }
 
 /// Refuses a port that no target has.
@@ -717,6 +723,12 @@ mod tests {
     }
 
     #[test]
+    fn a_mark_of_the_encoding_is_no_step() {
+        let script = Script::parse("a.mrc", "\u{feff}# t\nrequires SACK-001\n0 < write_only").unwrap();
+        assert_eq!(script.title, "t");
+    }
+
+    #[test]
     fn mistakes_are_named_with_their_line() {
         assert_eq!(refused("0 < sack frob=1"), "a.mrc:3: `sack` has no field `frob`; did you mean `from`?");
         assert!(
@@ -737,6 +749,7 @@ mod tests {
         for port in ["0 < probe port=0", "0 > probe port=9", "0 ! port port=200 down"] {
             assert!(refused(port).ends_with("ports count from 1 to 8"), "{port}");
         }
+        assert!(refused("0 < write_only psn=0..4096").contains("no range of up to 4096 packets"));
         assert!(refused("0 < ping").starts_with("a.mrc:3: no packet type `ping`"));
         assert!(refused("knobs frob=1").contains("no knob `frob`"));
         assert!(refused("1us < probe\n0 > sack").starts_with("a.mrc:4: time goes back"));

@@ -229,10 +229,14 @@ pub(crate) fn only() -> Result<*mut IbvDevice, c_int> {
     KNOWN.as_ref().map(|known| known.device.get()).ok_or(libc::ENODEV)
 }
 
-/// A context of the device that is named by `command`, which it keeps.
-pub(crate) fn open(device: *mut IbvDevice, command: OwnedFd) -> Result<*mut IbvContext, c_int> {
+/// A context of the device. It keeps the descriptor that `command` gives, which programs know as `cmd_fd`; nothing fails behind that.
+pub(crate) fn open(
+    device: *mut IbvDevice,
+    command: impl FnOnce() -> Result<OwnedFd, c_int>,
+) -> Result<*mut IbvContext, c_int> {
     let host = host_of(device)?;
     let events = Arc::new(Waitable::new()?);
+    let command = command()?;
     let context = IbvContext {
         device,
         ops: operations(),
@@ -264,7 +268,7 @@ pub(crate) fn open(device: *mut IbvDevice, command: OwnedFd) -> Result<*mut IbvC
 }
 
 pub(crate) unsafe extern "C" fn open_device(device: *mut IbvDevice) -> *mut IbvContext {
-    object::pointer(share::command_descriptor().and_then(|command| open(device, command)))
+    object::pointer(open(device, share::command_descriptor))
 }
 
 pub(crate) unsafe extern "C" fn close_device(context: *mut IbvContext) -> c_int {

@@ -49,8 +49,8 @@ pub(crate) unsafe extern "C" fn import_device(cmd_fd: c_int) -> *mut IbvContext 
             );
             return Err(libc::EOPNOTSUPP);
         }
-        // SAFETY: it becomes ours when the call succeeds, as verbs say, and nothing below fails for want of the caller.
-        device::open(device::only()?, unsafe { OwnedFd::from_raw_fd(cmd_fd) })
+        // SAFETY: it becomes ours when the call succeeds, as verbs say, and nothing fails behind that.
+        device::open(device::only()?, || Ok(unsafe { OwnedFd::from_raw_fd(cmd_fd) }))
     };
     object::pointer(import())
 }

@@ -4,6 +4,7 @@
 #include <infiniband/verbs.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -417,6 +418,16 @@ static void shared(struct ibv_mr *from, struct ibv_mr *to) {
     CHECK("a device by its descriptor", fd >= 0 && second && second->cmd_fd == fd);
     CHECK("  a descriptor of something else is none", !ibv_import_device(1) && errno == EOPNOTSUPP && !ibv_import_device(-1));
     if (!second) return;
+    struct rlimit had, none;
+    int spare = dup(fd);
+    NEED("limits", !getrlimit(RLIMIT_NOFILE, &had));
+    none = had;
+    none.rlim_cur = 0;
+    NEED("no descriptors left", !setrlimit(RLIMIT_NOFILE, &none));
+    struct ibv_context *third = ibv_import_device(spare);
+    int code = errno;
+    NEED("descriptors again", !setrlimit(RLIMIT_NOFILE, &had));
+    CHECK("  where none is left for it, the caller keeps his", !third && code == EMFILE && !close(spare));
     struct ibv_pd *other = ibv_import_pd(second, pd->handle), *mine = pd;
     CHECK("a protection domain by its handle", other && !ibv_import_pd(second, 12345));
     struct ibv_mr *mr = ibv_import_mr(other, to->handle), own = *to;
