@@ -329,20 +329,27 @@ fn calls_that_are_refused() {
     assert_eq!(code, MRC_CORE_E_NO_ENDPOINT);
 }
 
-/// A driver that had taken a request fails its QP, whose cause is that request and not the application.
-#[test]
-fn a_request_that_was_taken_and_refused_fails_its_qp() {
-    let config = config();
+/// An endpoint with a queue pair in INIT.
+fn with_qp(config: &mrc_core_config, f: impl FnOnce(*mut mrc_core_endpoint, mrc_core_cq, mrc_core_qp)) {
     // SAFETY: valid limits.
     let size = unsafe { mrc_core_storage_size(&config.limits) };
     let mut memory = memory(size);
-    let (_, _, e) = init(&mut memory, size, &config);
+    let (_, _, e) = init(&mut memory, size, config);
     let (mut cq, mut qp) = (mrc_core_cq { index: 0, generation: 0 }, mrc_core_qp { index: 0, qpn: 0 });
     // SAFETY: the endpoint lives; out pointers are variables.
     unsafe {
         assert_eq!(mrc_core_create_cq(e, &mut cq), MRC_CORE_OK);
         assert_eq!(mrc_core_create_qp(e, 0, cq, cq, &mut qp), MRC_CORE_OK);
         assert_eq!(mrc_core_modify_to_init(e, qp), MRC_CORE_OK);
+    }
+    f(e, cq, qp);
+}
+
+/// A driver that had taken a request fails its QP, whose cause is that request and not the application.
+#[test]
+fn a_request_that_was_taken_and_refused_fails_its_qp() {
+    // SAFETY: the endpoint lives; out pointers are variables.
+    with_qp(&config(), |e, cq, qp| unsafe {
         assert_eq!(mrc_core_post_recv(e, qp, 5), MRC_CORE_OK);
         assert_eq!(mrc_core_fail_post(null_mut(), 0, qp), MRC_CORE_E_NULL);
         let stale = mrc_core_qp { qpn: qp.qpn ^ 1, ..qp };
@@ -356,30 +363,21 @@ fn a_request_that_was_taken_and_refused_fails_its_qp() {
         assert_eq!((event.kind, event.qpn, said(event.cause)), (MRC_CORE_EVENT_QP_ERROR, qp.qpn, cause));
         assert_eq!(mrc_core_poll_cq(e, cq, &mut done), MRC_CORE_SOME);
         assert_eq!((done.wr_id, done.status), (5, MRC_CORE_WC_FLUSHED));
-    }
+    });
 }
 
 /// An empty message has a code of its own where those are refused.
 #[test]
 fn an_empty_message_is_not_called_too_long() {
-    let config = mrc_core_config { reject_zero_len: 1, ..config() };
-    // SAFETY: valid limits.
-    let size = unsafe { mrc_core_storage_size(&config.limits) };
-    let mut memory = memory(size);
-    let (_, _, e) = init(&mut memory, size, &config);
-    let (mut cq, mut qp) = (mrc_core_cq { index: 0, generation: 0 }, mrc_core_qp { index: 0, qpn: 0 });
-    // SAFETY: the endpoint lives; out pointers are variables.
-    unsafe {
-        assert_eq!(mrc_core_create_cq(e, &mut cq), MRC_CORE_OK);
-        assert_eq!(mrc_core_create_qp(e, 0, cq, cq, &mut qp), MRC_CORE_OK);
-        assert_eq!(mrc_core_modify_to_init(e, qp), MRC_CORE_OK);
+    // SAFETY: the endpoint lives.
+    with_qp(&mrc_core_config { reject_zero_len: 1, ..config() }, |e, _, qp| unsafe {
         // A QP in ERROR takes requests, as one in RTS does.
         assert_eq!(mrc_core_fail_post(e, 0, qp), MRC_CORE_OK);
         let wr: mrc_core_send_wr = std::mem::zeroed();
         assert_eq!(mrc_core_post_send(e, 0, qp, &wr), MRC_CORE_E_EMPTY);
         assert_eq!(said(mrc_core_detail(e)), "len");
         assert!(said(mrc_core_error_text(MRC_CORE_E_EMPTY)).contains("reject_zero_len"));
-    }
+    });
 }
 
 /// A frame that is refused has its reason as return code, in words, as counter and as event.

@@ -147,21 +147,21 @@ impl<'s> Regions<'s> {
     }
 
     pub(crate) fn deregister(&mut self, mr: MrHandle) -> Result<(), TableError> {
-        let slot = self.slots.get_mut(mr.index()).ok_or(TableError::Unknown("memory region"))?;
-        if !slot.used || slot.generation != mr.generation {
-            return Err(TableError::Unknown("memory region"));
-        }
-        slot.used = false;
+        self.live_mut(mr)?.used = false;
         self.free.freed(mr.index);
         Ok(())
     }
 
     /// Gives a region another domain and other rights. Its key stays.
     pub(crate) fn change(&mut self, mr: MrHandle, pd: Pd, access: Access) -> Result<(), TableError> {
-        let slot = self.slots.get_mut(mr.index()).filter(|slot| slot.used && slot.generation == mr.generation);
-        let slot = slot.ok_or(TableError::Unknown("memory region"))?;
+        let slot = self.live_mut(mr)?;
         (slot.pd, slot.access) = (pd, access);
         Ok(())
+    }
+
+    fn live_mut(&mut self, mr: MrHandle) -> Result<&mut MrSlot, TableError> {
+        let slot = self.slots.get_mut(mr.index()).filter(|slot| slot.used && slot.generation == mr.generation);
+        slot.ok_or(TableError::Unknown("memory region"))
     }
 
     pub(crate) fn live(&self, mr: MrHandle) -> bool {
